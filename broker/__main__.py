@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import __version__
 from broker.log_dirs.ownership import CannotStart
+from broker.metadata.metadata_log import has_metadata_log
 from broker.metadata.start_group import TAG_BYTES, StartGroup
 from broker.network.connection_limits import connections_within, raise_open_file_limit, segments_within
 from broker.network.listeners import split_host_port
@@ -75,8 +76,8 @@ class ProgramOptions(NamedTuple):
     sockets: dict[str, socket.socket]
     exit_with_parent: bool
     start_group: StartGroup | None
-    first_records: tuple[Message, ...]
-    """Of the metadata of a new cluster."""
+    scram_users: list[str]
+    """Texts of `--add-scram`, for a new cluster."""
 
 
 def main(argv: Sequence[str] | None = None, on_ready: Callable[[], None] = lambda: None) -> int:
@@ -104,7 +105,7 @@ def main(argv: Sequence[str] | None = None, on_ready: Callable[[], None] = lambd
             dict(_given_socket(text, settings) for text in options.socket),
             options.exit_with_parent,
             _start_group(options.start_group),
-            tuple(_scram_user(text, disk) for text in options.add_scram),
+            options.add_scram,
         )
         with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
             return runner.run(_serve(settings, disk, program, on_ready))
@@ -190,7 +191,12 @@ async def _serve(settings: Settings, disk: Disk, program: ProgramOptions, on_rea
     if node.control is not None and (bound := program.sockets.pop(_CONTROL_SOCKET, None)) is not None:
         node.control.use_socket(bound)
     node.shared.server.use_sockets(program.sockets)
-    node.shared.raft.first_records = program.first_records
+    if program.scram_users:
+        try:
+            node.shared.raft.first_records = _first_scram_users(program.scram_users, disk, node)
+        except SettingsError:
+            node.shared.release_directories()
+            raise
     loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     await node.open()
     if node.control is not None:
@@ -354,13 +360,24 @@ def _start_group(text: str | None) -> StartGroup | None:
         ) from None
 
 
+def _first_scram_users(texts: Sequence[str], disk: Disk, node: Node) -> tuple[Message, ...]:
+    """Return the credentials of a new cluster; none for an existing one, whose password files may be removed.
+
+    SettingsError if one is invalid.
+    """
+    if has_metadata_log(disk, node.shared.metadata_directory):
+        _log.info("The cluster exists already: --add-scram adds nothing to it")
+        return ()
+    return tuple(_scram_user(text, disk) for text in texts)
+
+
 def _scram_user(text: str, disk: Disk) -> Message:
     from broker.security.scram_option import parse_add_scram
 
     try:
         return parse_add_scram(text, disk.read_file)
     except OSError as error:
-        raise SettingsError(f"--add-scram: password-file {error.filename}: {reason(error)}") from None
+        raise SettingsError(f"--add-scram: password-file {reason(error)}") from None
     except ValueError as error:
         raise SettingsError(f"--add-scram: {error}") from None
 

@@ -182,8 +182,6 @@ class SharedServer:
     async def _read(self) -> None:
         """Read all stored data. Nothing is written before that is done, so a later start finds what this one found."""
         try:
-            if self.raft.first_records and not self._is_new:
-                _log.info("The cluster exists already: --add-scram adds nothing to it")
             self.raft.read()
             await open_found_logs(self.logs, is_new=self._is_new)
             refuse_failed(self.metadata_directory)

@@ -58,15 +58,23 @@ class BrokerProcess:
     """
 
     def __init__(
-        self, directory: Path, properties: Mapping[str, object] | None = None, within: Sequence[str] = ()
+        self,
+        directory: Path,
+        properties: Mapping[str, object] | None = None,
+        within: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
-        """Create a broker in `directory`; the command `within` runs it, such as one that enters a namespace."""
+        """Create a broker in `directory`, with more `options` of `barnabas serve`.
+
+        The command `within` runs it, such as one that enters a namespace.
+        """
         self.data_dir = directory / "data"
         self.log = directory / "broker.log"
         self.bootstrap = "127.0.0.1:0"
         self.control = ""
         """The URL of the control API, with the token, if the broker has one."""
         self._settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+        self._settings += options
         self._has_log_dirs = "log.dirs" in (properties or {})
         self._has_listeners = "listeners" in (properties or {})
         self._command = [*within, *COMMAND]

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -67,16 +68,22 @@ def issue(authority: Issued, name: str, hosts: list[str], now: datetime | None =
     return _issued(key, builder.sign(authority_key, hashes.SHA256()))
 
 
-def is_current(certificate: str, authority: Issued, hosts: list[str], now: datetime | None = None) -> bool:
-    """Return whether a certificate is of this authority, for all `hosts`, and valid for 30 days more.
-
-    ValueError if PEM text is damaged.
-    """
-    found = x509.load_pem_x509_certificate(certificate.encode())
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+def is_issued_by(certificate: str, authority: Issued) -> bool:
+    """Return whether the authority has issued the certificate; ValueError if PEM text is damaged."""
+    found, issuer = x509.load_pem_x509_certificate(certificate.encode()), _authority(authority)[1]
     try:
-        found.verify_directly_issued_by(_authority(authority)[1])
-    except Exception:  # its signature is of another key
+        found.verify_directly_issued_by(issuer)
+    except (InvalidSignature, TypeError, ValueError):  # of another key, kind of key, or name
+        return False
+    return True
+
+
+def is_current(certificate: str, hosts: list[str], now: datetime | None = None) -> bool:
+    """Return whether a certificate is for all `hosts` and valid for 30 days more; ValueError if it is damaged."""
+    found = x509.load_pem_x509_certificate(certificate.encode())
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
         return False
     left = found.not_valid_after_utc - (now or datetime.now(UTC))
     return left > _RENEWAL and {_general_name(host) for host in hosts} <= set(names)

@@ -9,8 +9,9 @@
         USER.librdkafka      settings for librdkafka: confluent-kafka, `kcat -F`
         USER.json            arguments for kafka-python
 
-Only ca.pem is readable by other users of the machine. The files of users are rewritten at each start, with the
-addresses of the brokers; the others stay as they are.
+Other users of the machine can read nothing in the folder; ca.pem has the mode of a public file, for copies of it. The
+files of users are rewritten at each start, with the addresses of the brokers; the others stay as they are. A broker.pem
+that another authority has issued is refused, never replaced.
 
 Clients and nodes authenticate with SASL/PLAIN over TLS. `broker` is the user of the nodes, `admin` can do everything,
 and any other user what ACLs allow.
@@ -37,10 +38,12 @@ DIRECTORY = "security"
 ADMIN = "admin"
 _BROKER = "broker"
 _FIRST_USERS = (_BROKER, ADMIN, "client")
+_AUTHORITY = "ca.pem"
 _USERS_FILE = "users.properties"
 _NO_USER = "users"  # its settings would replace the file of the passwords
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PASSWORD_BYTES = 24
+_NAME_BYTES = 8
 _PRIVATE, _PUBLIC = 0o600, 0o644
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _KEY_END = "-----END PRIVATE KEY-----\n"
@@ -58,18 +61,23 @@ class ClientFiles(NamedTuple):
 class ClusterSecurity:
     """The security of one cluster, in the folder `security` of its directory."""
 
-    def __init__(self, directory: str, cluster_id: str, host: str) -> None:
+    def __init__(self, directory: str, host: str) -> None:
         """Read the files, and make those that do not exist; `host` is where the brokers listen.
 
-        WrongCall if a file is damaged or cannot be written, or the package cryptography is missing.
+        WrongCall if a file is damaged or cannot be written, the brokers' certificate is of another authority, or the
+        package cryptography is missing; nothing is written then.
         """
+        try:
+            import barnabas.commands._certificates  # noqa: F401 - before anything is written
+        except ImportError:
+            raise WrongCall("--secure makes certificates with cryptography: pip install 'barnabas[secure]'") from None
         self._folder = os.path.join(directory, DIRECTORY)
-        self.trusted = self._path("ca.pem")
+        self.trusted = self._path(_AUTHORITY)
         self._broker = self._path("broker.pem")
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._users = self._make_users()
-            self._make_certificates(cluster_id, host)
+            self._make_certificates(host)
         except OSError as error:
             raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
 
@@ -138,22 +146,26 @@ class ClusterSecurity:
             write_file(path, "".join(f"{user}={password}\n" for user, password in users.items()), _PRIVATE)
         return users
 
-    def _make_certificates(self, cluster_id: str, host: str) -> None:
-        try:
-            from barnabas.commands._certificates import is_current, issue
-        except ImportError:
-            raise WrongCall("--secure makes certificates with cryptography: pip install 'barnabas[secure]'") from None
-        authority = self._authority(cluster_id)
+    def _make_certificates(self, host: str) -> None:
+        from barnabas.commands._certificates import is_current, is_issued_by, issue
+
+        authority = self._authority()
         hosts = list(dict.fromkeys((host, *_LOCAL_HOSTS)))
-        _, _, certificate = (_read(self._broker) or "").partition(_KEY_END)
+        found = _read(self._broker)
+        _, _, certificate = (found or "").partition(_KEY_END)
         try:
-            if not certificate or not is_current(certificate, authority, hosts):
+            if found is not None and not (certificate and is_issued_by(certificate, authority)):
+                raise WrongCall(
+                    f"{self._broker} is not a key with a certificate of the authority in {self.trusted}: move it "
+                    "elsewhere, and the next start makes a new one"
+                )
+            if not certificate or not is_current(certificate, hosts):
                 key, certificate = issue(authority, _BROKER, hosts)
                 write_file(self._broker, key + certificate, _PRIVATE)
         except ValueError as error:
             raise WrongCall(f"{self._folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
 
-    def _authority(self, cluster_id: str) -> Issued:
+    def _authority(self) -> Issued:
         from barnabas.commands._certificates import Issued, new_authority
 
         key_path = self._path("ca-key.pem")
@@ -164,15 +176,15 @@ class ClusterSecurity:
             raise WrongCall(
                 f"{key_path} is missing: restore it, or remove {self._folder} for new certificates and passwords"
             )
-        made = new_authority(f"cluster {cluster_id}")
+        made = new_authority(f"cluster authority {os.urandom(_NAME_BYTES).hex()}")  # clients may trust several
         write_file(key_path, made.key, _PRIVATE)
         write_file(self.trusted, made.certificate, _PUBLIC)  # last: without it, the next start makes both again
         return made
 
 
 def is_secure(directory: str) -> bool:
-    """Return whether the cluster in the directory was started with security."""
-    return os.path.isdir(os.path.join(directory, DIRECTORY))
+    """Return whether the cluster in the directory was started with security: it has an authority then."""
+    return os.path.isfile(os.path.join(directory, DIRECTORY, _AUTHORITY))
 
 
 def _quoted(value: str) -> str:

@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
         clients = SECURITY_PROTOCOL if options.secure else CLIENTS
         nodes = _nodes(options.listen, options.brokers, directory, clients, stack)
         write_identity(directory, cluster_id, options.brokers)
-        security = ClusterSecurity(directory, cluster_id, options.listen.host) if options.secure else None
+        security = ClusterSecurity(directory, options.listen.host) if options.secure else None
         own = (security.broker_settings() if security else {}) | dict(options.define)
         addresses = [node.addresses for node in nodes]
         bootstrap = ",".join(str(node.address) for node in nodes)

@@ -64,6 +64,11 @@ class Retention(NamedTuple):
     max_age_ms: int
 
 
+def has_metadata_log(disk: Disk, directory: LogDirectory) -> bool:
+    """Return whether the directory has the metadata log of an existing cluster, or at least its first records."""
+    return disk.exists(f"{directory.path}/{_BOOTSTRAP}")
+
+
 class MetadataLog:
     """The metadata log of one node."""
 
@@ -92,7 +97,7 @@ class MetadataLog:
         LogRefused if the end of the log is torn although the last stop was clean.
         """
         path = f"{directory.path}/{CLUSTER_METADATA}-0"
-        if not disk.exists(f"{directory.path}/{_BOOTSTRAP}"):
+        if not has_metadata_log(disk, directory):
             disk.make_dirs(path)
             if voters is not None:
                 # Written first: without it, a start would assume static voters.

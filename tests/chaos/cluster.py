@@ -146,7 +146,9 @@ class Node:
     @property
     def is_ready(self) -> bool:
         """Return whether the broker has logged that it is ready since its start."""
-        return self.process is not None and self._printed.read_text().startswith(READY)
+        return self.process is not None and any(
+            line.startswith(READY) for line in self._printed.read_text().splitlines()
+        )
 
     def kill(self) -> None:
         """Kill a running process with SIGKILL."""

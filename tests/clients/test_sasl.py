@@ -227,6 +227,7 @@ def test_brokers_authenticate_to_each_other_by_scram_users_of_the_new_cluster_ag
     brokers = Cluster(tmp_path, NoGates(), settings)
     for node in brokers.nodes.values():
         node.command.append(f"--add-scram=SCRAM-SHA-512=[name=node,password-file={password}]")
+        node.command.append("--control=127.0.0.1:0")  # connections to other nodes then pass gates
     with brokers as cluster:
         cluster.wait_until_whole()
         controller = present(cluster.describe()).controller
@@ -243,6 +244,23 @@ def test_brokers_authenticate_to_each_other_by_scram_users_of_the_new_cluster_ag
         assert [line for node in cluster.nodes.values() for line in node.complaints()] == []
         logs = "".join(node.log.read_text() for node in cluster.nodes.values())
         assert "lost" not in logs
+
+
+def test_existing_cluster_starts_without_the_password_files_of_its_first_scram_users(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    option = f"--add-scram=SCRAM-SHA-512=[name=carol,password-file={password}]"
+    broker = BrokerProcess(tmp_path / "first", options=[option])
+    with pytest.raises(RuntimeError, match="password: No such file or directory"):
+        broker.start()
+    password.write_text("secret\n")
+    with broker:
+        assert broker.stop() == 0
+        password.unlink()
+        broker.start()
+        described = cast("Any", AdminClient({"bootstrap.servers": broker.bootstrap}))
+        users = described.describe_user_scram_credentials(["carol"])["carol"].result(30)
+        assert [one.mechanism for one in users.scram_credential_infos] == [ScramMechanism.SCRAM_SHA_512]
+        assert "adds nothing to it" in broker.log.read_text()
 
 
 def test_scram_user_made_by_apache_kafkas_tool_writes_until_removed(certificates: Certificates, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.commands._certificates import Issued, is_current, issue, new_authority
+from barnabas.commands._certificates import Issued, is_current, is_issued_by, issue, new_authority
 
 HOSTS = ["kafka.example.com", "10.0.0.7"]
 AUTHORITY = new_authority("cluster of the tests")
@@ -51,13 +51,15 @@ def test_client_refuses_an_expired_certificate(tmp_path: Path) -> None:
         shake_hands(tmp_path, issued, AUTHORITY, HOSTS[0])
 
 
-def test_certificate_is_current_until_30_days_before_its_end_for_its_hosts_and_authority() -> None:
+def test_certificate_is_current_until_30_days_before_its_end_for_its_hosts() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     issued = issue(AUTHORITY, "broker", HOSTS, now)
-    assert is_current(issued.certificate, AUTHORITY, HOSTS[:1], now + timedelta(days=366))
-    assert not is_current(issued.certificate, AUTHORITY, HOSTS, now + timedelta(days=368))
-    assert not is_current(issued.certificate, AUTHORITY, [*HOSTS, "localhost"], now)
-    assert not is_current(issued.certificate, new_authority("cluster of the tests"), HOSTS, now)
+    assert is_current(issued.certificate, HOSTS[:1], now + timedelta(days=366))
+    assert not is_current(issued.certificate, HOSTS, now + timedelta(days=368))
+    assert not is_current(issued.certificate, [*HOSTS, "localhost"], now)
+    assert is_issued_by(issued.certificate, AUTHORITY)
+    assert not is_issued_by(issued.certificate, new_authority("cluster of the tests"))
+    assert not is_issued_by(issued.certificate, new_authority("another name"))
 
 
 @pytest.mark.parametrize("damaged", [Issued("", AUTHORITY.certificate), Issued(AUTHORITY.key, "no PEM")])

@@ -3,10 +3,17 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from barnabas.commands._certificates import Issued, issue, new_authority
 from barnabas.commands._cluster_files import write_file
 from barnabas.commands._command_config import read_command_config
 from barnabas.commands._output import WrongCall
@@ -15,14 +22,16 @@ from barnabas.commands._settings import read_settings
 
 
 def secured(folder: Path, host: str = "127.0.0.1") -> ClusterSecurity:
-    return ClusterSecurity(str(folder), "the-cluster", host)
+    return ClusterSecurity(str(folder), host)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "security").iterdir()}
 
 
-def test_only_the_authoritys_certificate_is_readable_by_others(tmp_path: Path) -> None:
+def test_other_users_cannot_enter_the_folder_and_only_the_authoritys_certificate_has_a_public_mode(
+    tmp_path: Path,
+) -> None:
     secured(tmp_path).write_clients("127.0.0.1:9092")
     folder = tmp_path / "security"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -114,3 +123,55 @@ def test_file_with_a_secret_is_readable_by_no_other_user_while_it_is_written(
         os.umask(before)
     assert modes == [(0o600, 0o600)]
     assert path.read_text() == "secret"
+
+
+def test_start_without_cryptography_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "barnabas.commands._certificates", raising=False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(WrongCall, match=r"pip install 'barnabas\[secure\]'"):
+        secured(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_without_an_authority_is_not_that_of_a_secure_cluster(tmp_path: Path) -> None:
+    (tmp_path / "security").mkdir()
+    assert not is_secure(str(tmp_path))
+
+
+def without_names(authority: Issued) -> str:
+    """Return a key and a certificate of `authority` that is valid for no host."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
+    signer = load_pem_private_key(authority.key.encode(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    now = datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "own")])
+    builder = x509.CertificateBuilder(issuer.subject, subject, key.public_key(), 1, now, now + timedelta(days=90))
+    certificate = builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
+    return (key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate).decode()
+
+
+@pytest.mark.parametrize("kind", ["own", "own without names", "key elsewhere"])
+def test_brokers_certificate_of_another_authority_is_refused_and_kept(tmp_path: Path, kind: str) -> None:
+    secured(tmp_path)
+    path = tmp_path / "security" / "broker.pem"
+    other = new_authority("the company")
+    issued = issue(other, "broker", ["127.0.0.1", "localhost", "::1"])
+    texts = {
+        "own": issued.key + issued.certificate,
+        "own without names": without_names(other),
+        "key elsewhere": issued.certificate,
+    }
+    path.write_text(texts[kind])
+    with pytest.raises(WrongCall, match=r"broker.pem is not a key with a certificate of the authority in .*ca.pem"):
+        secured(tmp_path)
+    assert path.read_text() == texts[kind]
+
+
+def test_certificate_without_names_of_the_clusters_authority_is_renewed(tmp_path: Path) -> None:
+    secured(tmp_path)
+    folder = tmp_path / "security"
+    text = without_names(Issued((folder / "ca-key.pem").read_text(), (folder / "ca.pem").read_text()))
+    (folder / "broker.pem").write_text(text)
+    secured(tmp_path)
+    assert (folder / "broker.pem").read_text() != text

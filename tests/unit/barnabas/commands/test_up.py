@@ -459,6 +459,7 @@ def test_the_server_stays_out_of_this_process(tmp_path: Path) -> None:
 
 def test_secure_cluster_is_started_again_with_security_only(call: Command, tmp_path: Path) -> None:
     (tmp_path / "data" / "security").mkdir(parents=True)
+    (tmp_path / "data" / "security" / "ca.pem").write_text("certificate")
     (tmp_path / "data" / "cluster.properties").write_text("cluster.id=x\nbrokers=3\n")
     status, out, err = call("up", "--data-dir", str(tmp_path / "data"))
     assert (status, out) == (2, "")
