@@ -17,9 +17,10 @@ from broker.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient, PlainServer, ServerMechanism
 from broker.security.scram import ScramClient, ScramServer
+from broker.security.scram_decoys import ScramDecoys
 from broker.security.security_error import SecurityError
 from controller.image import MetadataImage
-from controller.scram import SCRAM_BY_NAME
+from controller.scram import SCRAM_BY_NAME, ScramCredential, ScramMechanism
 from storage.disk import Disk
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ListenerSasl:
     ) -> None:
         """Read nothing; settings are read when they are needed, because they change.
 
-        `image` returns the current metadata; `new_nonce` a nonce that nobody can predict; `now_ms` the wall clock.
+        `image` returns the current metadata; `new_nonce` a random nonce; `now_ms` the wall clock.
         """
         self._disk = disk
         self._now_ms = now_ms
@@ -62,6 +63,8 @@ class ListenerSasl:
         self._new_nonce = new_nonce
         self._listener = listener
         self._dynamic_config = dynamic_config
+        self._decoys: dict[int, ScramDecoys] = {}
+        self._spare_secret = b""
         self._parsed: dict[str, tuple[str, LoginModule]] = {}
 
     def options(self) -> SaslOptions:
@@ -109,15 +112,24 @@ class ListenerSasl:
         if mechanism == OAUTHBEARER and self.oauthbearer is not None:
             return OAuthBearerServer(self.oauthbearer.validate)
         scram = SCRAM_BY_NAME[mechanism]
-        image = self._image()
-        credentials = image.scram_credentials
+        credentials = self._image().scram_credentials
         return ScramServer(
             scram,
             lambda user: credentials.get((user, scram.number)),
             self._new_nonce(),
-            # Random, and not sent before a client is authenticated.
-            image.cluster_id.encode(),
+            self._decoys_of(scram, credentials).of,
         )
+
+    def _decoys_of(
+        self, mechanism: ScramMechanism, credentials: Mapping[tuple[str, int], ScramCredential]
+    ) -> ScramDecoys:
+        """Return the decoys of a mechanism, new ones if credentials have changed; the mapping itself never changes."""
+        found = self._decoys.get(mechanism.number)
+        if found is None or found.credentials is not credentials:
+            if not self._spare_secret:
+                self._spare_secret = self._new_nonce().encode()
+            found = self._decoys[mechanism.number] = ScramDecoys(mechanism, credentials, self._spare_secret)
+        return found
 
     def _users(self, mechanism: str) -> Mapping[str, str]:
         options = self._login_module(mechanism).options

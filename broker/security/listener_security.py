@@ -222,7 +222,7 @@ class ListenerSecurity:
 
 
 def _new_nonce() -> str:
-    """Return a nonce that nobody can predict."""
+    """Return a nonce of random bytes of OpenSSL."""
     import ssl
 
     return ssl.RAND_bytes(_NONCE_BYTES).hex()

@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512, the broker's and the client's side (RFC 5802, 7677).
 
-Pure. An unknown user gets a salt, the same from all brokers, and fails with the proof, after the same work as one with
-a wrong password. Kafka, which refuses an unknown user at once: `ScramSaslServer`, `ScramSaslClient`, `ScramFormatter`.
+Pure. An unknown user gets a decoy (`scram_decoys`) and fails with the proof, after the same work as one with a wrong
+password. Kafka, which refuses an unknown user at once: `ScramSaslServer`, `ScramSaslClient`, `ScramFormatter`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class ScramServer:
         mechanism: ScramMechanism,
         credential_of: Callable[[str], ScramCredential | None],
         nonce: str,
-        unknown_user_key: bytes,
+        decoy_of: Callable[[str], ScramCredential],
     ) -> None:
         """`credential_of` returns the credential of a user; `nonce` is the broker's part of the nonce.
 
-        `unknown_user_key` makes the salts of users without a credential: the same on all brokers, unknown to clients.
+        `decoy_of` returns what a user without a credential is challenged with.
         """
-        self._unknown_user_key = unknown_user_key
+        self._decoy_of = decoy_of
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = nonce
@@ -64,7 +64,7 @@ class ScramServer:
         header, authorization_id, bare, name, nonce, _ = match.groups()
         user = name.replace("=2C", ",").replace("=3D", "=")
         check_authorization_id((authorization_id or "").replace("=2C", ",").replace("=3D", "="), user)
-        found, decoy = self._credential_of(user), self._decoy(user)
+        found, decoy = self._credential_of(user), self._decoy_of(user)
         self._claimed, self._known = user, found is not None
         self._credential = credential = found or decoy
         self._nonce = nonce + self._nonce
@@ -72,12 +72,6 @@ class ScramServer:
         answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}".encode()
         self._messages = bare.encode() + b"," + answer
         return answer
-
-    def _decoy(self, user: str) -> ScramCredential:
-        """Return a credential without a password."""
-        salt = self._mechanism.hmac(self._unknown_user_key, user.encode())[:26]
-        size = len(self._mechanism.hash(b""))
-        return ScramCredential(salt, bytes(size), bytes(size), MIN_ITERATIONS)
 
     def _final(self, text: str, credential: ScramCredential) -> bytes:
         match = _CLIENT_FINAL.fullmatch(text)

@@ -59,7 +59,7 @@ def parse_add_scram(text: str, read_file: Callable[[str], bytes]) -> UserScramCr
 
 
 def new_salt() -> bytes:
-    """Return a salt that nobody can predict."""
+    """Return a salt of random bytes of OpenSSL."""
     import ssl
 
     return ssl.RAND_bytes(_SALT_BYTES)

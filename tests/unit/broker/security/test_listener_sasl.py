@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from broker.security.listener_sasl import ListenerSasl
 from broker.security.security_error import SecurityError
 from broker.settings import Option, check_settings
 from controller.image import MetadataImage
+from controller.scram import ScramCredential
 from storage.disk import OsDisk
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -17,12 +19,16 @@ JAAS = "listener.name.inside.plain.sasl.jaas.config"
 
 
 def listener_sasl(**settings: str) -> ListenerSasl:
+    return listener_sasl_with(partial(MetadataImage, cluster_id="c"), settings)
+
+
+def listener_sasl_with(image: Callable[[], MetadataImage], settings: dict[str, str]) -> ListenerSasl:
     named = {"sasl.enabled.mechanisms": "PLAIN"} | settings
     start = check_settings({name: Option(text, "test") for name, text in named.items()})
     return ListenerSasl(
         "INSIDE",
         DynamicConfig(start),
-        partial(MetadataImage, cluster_id="c"),
+        image,
         lambda: "nonce",
         OsDisk(),
         lambda: NOW_MS,
@@ -67,6 +73,17 @@ def test_connection_to_other_nodes_needs_a_user_of_its_own() -> None:
         listener_sasl(**{JAAS: f'{MODULE} user_alice="secret";'}).client_mechanism("PLAIN")
     with pytest.raises(SecurityError, match="GSSAPI is not supported between nodes"):
         listener_sasl().client_mechanism("GSSAPI")
+
+
+def test_challenge_of_an_unknown_user_follows_the_stored_credentials_and_not_the_cluster_id() -> None:
+    def challenge(cluster_id: str, iterations: int) -> bytes:
+        credentials = {("alice", 1): ScramCredential(b"salt", bytes(32), bytes(32), iterations)}
+        image = MetadataImage(cluster_id=cluster_id, scram_credentials=credentials)
+        sasl = listener_sasl_with(lambda: image, {"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
+        return sasl.options().new_mechanism("SCRAM-SHA-256").respond(b"n,,n=nobody,r=client")
+
+    assert challenge("one", 8192) == challenge("another", 8192)
+    assert challenge("one", 8192).endswith(b"==,i=8192")  # 4 bytes of salt
 
 
 OAUTH_HANDLER = "listener.name.inside.oauthbearer.sasl.server.callback.handler.class"
