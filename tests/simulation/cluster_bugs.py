@@ -385,7 +385,7 @@ BUGS = (
     Bug(high_watermark_ignores_pending_isr, Invariant.COMMITTED_BY_MIN_ISR, 44, 0),
     Bug(counts_pending_isr_for_min_isr, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
     Bug(does_not_check_min_isr, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
-    Bug(elects_preferred_replicas_out_of_sync, Invariant.HIGH_WATERMARK_RISES, 1, 0),
+    Bug(elects_preferred_replicas_out_of_sync, Invariant.HIGH_WATERMARK_RISES, 24, 0),
     Bug(bugs.omits_topic_configs_from_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
     Bug(new_leader_lists_offsets_too_early, Invariant.LATEST_IS_NOT_BEHIND, 3, 0),
     Bug(latest_offset_is_log_end, Invariant.LATEST_IS_COMMITTED, 1, 0),
