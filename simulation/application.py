@@ -141,7 +141,7 @@ class _Application:
                 result = _copied(schedule.run(self._fate, self._all()))
             except BaseException as raised:
                 failure = world.found or raised
-                failure.add_note(_story(world))
+                failure.add_note(_failure_note(world))
                 raise failure from failure.__cause__
             finally:
                 for loop in schedule.loops:
@@ -217,10 +217,10 @@ def _copied(result: Any) -> Any:
         return result
 
 
-def _story(world: World) -> str:
+def _failure_note(world: World) -> str:
     """Return the time and the last faults of a failed run."""
     faults = [f"{when:8.3f} s  {what}" for when, what in world.timeline[-20:]]
     left_out = len(world.timeline) - len(faults)
     first = [f"  ({left_out} faults before)"] if left_out else []
-    told = [*first, *(f"  {fault}" for fault in faults)] or ["  none"]
-    return "\n".join((f"seed {world.seed}, {world.schedule.now:.3f} s of simulated time; faults until then:", *told))
+    lines = [*first, *(f"  {fault}" for fault in faults)] or ["  none"]
+    return "\n".join((f"seed {world.seed}, {world.schedule.now:.3f} s of simulated time; faults until then:", *lines))

@@ -74,6 +74,11 @@ class ClusterSecurity:
         self._folder = os.path.join(directory, DIRECTORY)
         self.trusted = self._path(_AUTHORITY)
         self._broker = self._path("broker.pem")
+        if os.path.exists(self._broker) and not os.path.exists(self.trusted):
+            raise WrongCall(
+                f"{self._broker} is not of an authority of this cluster, which has none yet: move it elsewhere, and "
+                "--secure makes a new one"
+            )
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._users = self._make_users()

@@ -167,9 +167,9 @@ def _serve(sender: Connection, job: _Job) -> None:
                 run = _run(simulation, seed)
                 sender.send(tuple(run if _can_be_sent(run.result) else run._replace(result=None)))
         except Exception as error:
-            told = traceback.TracebackException.from_exception(error)
-            told.__notes__ = None  # they are sent with the exception
-            text = "".join(told.format())
+            formatted = traceback.TracebackException.from_exception(error)
+            formatted.__notes__ = None  # they are sent with the exception
+            text = "".join(formatted.format())
             sender.send(_FailedSeed(seed, pickle.dumps(error) if _can_be_sent(error) else None, text))
 
 

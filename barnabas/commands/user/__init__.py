@@ -1,4 +1,4 @@
-"""SCRAM users: who may log in with which mechanism (KIP-554).
+"""SCRAM users, and the mechanism with which each may log in (KIP-554).
 
 Passwords are salted and hashed here, as by `kafka-configs.sh`; brokers never receive them. Users of other mechanisms
 (PLAIN, client certificates) are not listed.

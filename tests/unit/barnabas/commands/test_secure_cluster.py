@@ -175,3 +175,12 @@ def test_certificate_without_names_of_the_clusters_authority_is_renewed(tmp_path
     (folder / "broker.pem").write_text(text)
     secured(tmp_path)
     assert (folder / "broker.pem").read_text() != text
+
+
+def test_brokers_certificate_beside_no_authority_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "security"
+    folder.mkdir()
+    (folder / "broker.pem").write_text("of the company")
+    with pytest.raises(WrongCall, match="has none yet: move it elsewhere"):
+        secured(tmp_path)
+    assert [path.name for path in folder.iterdir()] == ["broker.pem"]
