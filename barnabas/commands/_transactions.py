@@ -3,6 +3,9 @@
 A transaction is open in a partition from its first record there to its marker. A coordinator that has the transaction
 writes the marker when the transaction ends. A transaction hangs if its coordinator does not have it, or not with this
 partition: nothing will end it, and it holds back the last stable offset.
+
+Coordinators omit the ids that the client may not describe, and do not say so: a transaction that none lists may be a
+healthy one. So none without a listed coordinator is called hanging before it `may_hang`.
 """
 
 from __future__ import annotations
@@ -34,12 +37,16 @@ HANGING = "hanging"
 """The state, in place of its coordinator's, of a transaction that its coordinator does not have."""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
+UNKNOWN_TOPIC_OR_PARTITION = 3
+TOPIC_AUTHORIZATION_FAILED = 29
 INVALID_REGULAR_EXPRESSION = 128
 MAX_PARTITIONS = 500
 """The most partitions of one DescribeProducers request, as in Kafka's tool."""
 MAX_IDS = 500
 """The most transactional ids of one DescribeTransactions request."""
 RETRY_S = 0.1
+MAX_TIMEOUT_MS = 15 * 60_000
+"""The default of `transaction.max.timeout.ms`, after which a coordinator aborts a transaction."""
 ADMIN_COORDINATOR_EPOCH = 0
 """Sent for a producer without markers, which has no coordinator epoch: no coordinator has a lower one."""
 
@@ -93,8 +100,16 @@ def list_transactions(client: Admin, brokers: Sequence[int], **filters: Any) -> 
 
 
 def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str | None:
-    """Return why ids are missing from `list_transactions`, with the brokers `away`; None if none are."""
-    state = [topic for topic in topics if topic["name"] == TRANSACTIONS and not topic["error_code"]]
+    """Return why ids are missing from `list_transactions`, with the brokers `away`; None if none are.
+
+    Ids that the client may not describe are missing too, for which None is returned: nothing tells it.
+    """
+    state = [topic for topic in topics if topic["name"] == TRANSACTIONS]
+    for topic in state:
+        if topic["error_code"] == TOPIC_AUTHORIZATION_FAILED:
+            return f"the coordinators are unknown: the user lacks DESCRIBE on topic {TRANSACTIONS}"
+        if topic["error_code"] not in (0, UNKNOWN_TOPIC_OR_PARTITION):  # without the topic, there is no id
+            return f"the coordinators are unknown: {TRANSACTIONS}: {explain_code(topic['error_code'])}"
     lost = [*without_leader(state), *(name for number in away for name in led_by(state, number))]
     partitions = f"{amount_of(len(lost), 'partition')} of {TRANSACTIONS}"
     return f"the transactions of {partitions} are unknown: no coordinator answers" if lost else None
@@ -157,15 +172,16 @@ def open_rows(
     """Return the open transactions of partitions as rows, the oldest first, and an error message for each that fails.
 
     A row has the transactional id, the state and the start time if one of these brokers, as coordinator, knows them.
-    The state is `HANGING` if all coordinators answer and none has the transaction.
+    The state is `HANGING` if all coordinators answer, none has the transaction, and it `may_hang`.
     """
     found, problems = open_transactions(client, partitions)
     if not found:
         return {}, problems
     names = owners(client, brokers, (one.producer_id for one in found))
     described = describe(client, sorted(set(names.values())))
-    hang = set() if unknown_without(client, brokers) else set(_hanging(client, found, names, described))
     now_ms = int(time.time() * 1000)
+    silent = [one for one in found if may_hang(one, now_ms)]
+    hang = set(_hanging(client, silent, names, described)) if not unknown_without(client, brokers) else set()
     rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in found:
         name = names.get(one.producer_id)
@@ -186,6 +202,11 @@ def open_rows(
             }
         )
     return rows, problems
+
+
+def may_hang(one: Open, now_ms: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
+    """Return whether a transaction has had no record for so long that its coordinator would have aborted it."""
+    return one.last_ms + max_timeout_ms < now_ms
 
 
 def owners(client: Admin, brokers: Sequence[int], producer_ids: Iterable[int]) -> dict[int, str]:

@@ -1,7 +1,8 @@
 """Show partitions, offsets and settings of topics, and the transactions that read_committed consumers wait for.
 
 A read_committed consumer reads up to the last stable offset: the start of the first open transaction, if there is one.
-A transaction that its coordinator does not have is shown as hanging: nothing ends it but `barnabas txn abort`.
+A transaction that no coordinator lists, and that has had no record for 15 minutes, is shown as hanging: nothing ends it
+but `barnabas txn abort`. No state is shown if that cannot be known, such as without DESCRIBE on `__transaction_state`.
 
 RECORDS is END - START. It includes the markers of transactions, one in each partition of a transaction, which
 consumers do not receive, and records that compaction has removed.

@@ -8,12 +8,17 @@ The producer's id and epoch, and the epoch of its coordinator, can be given in p
 --force they must be those of a transaction that is open in the partition, and of an existing epoch of its coordinator:
 a marker with a later epoch would fence the coordinator itself. Brokers before Kafka 3.0 do not describe the producers
 of a partition, nor the transactions of a coordinator: give --force.
+
+Coordinators do not say which transactional ids the user may not describe. A transaction that none of them lists may be
+a healthy one of such an id, unless the brokers' default transaction.max.timeout.ms, 15 minutes, has passed since its
+latest record: a younger one is refused.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,9 +27,13 @@ from barnabas.commands._output import CommandError, Report, WrongCall, some
 from barnabas.commands._topics import choose
 from barnabas.commands._transactions import (
     ADMIN_COORDINATOR_EPOCH,
+    MAX_TIMEOUT_MS,
     TRANSACTIONS,
+    Open,
+    age_text,
     coordinated,
     explained,
+    may_hang,
     not_listed,
     open_transactions,
     owners,
@@ -76,12 +85,15 @@ def run(options: argparse.Namespace) -> int:
     report = Report(options)
     where = TopicPartition(options.topic, options.partition)
     with admin(options) as client:
-        spec = AbortTransactionSpec(where, *producer) if has_producer else _starting_at(client, where, options)
+        one = None if has_producer else _starting_at(client, where, options.start_offset)
+        spec = AbortTransactionSpec(where, *producer) if one is None else _aborting(one)
         note = f"producer {spec.producer_id}, epoch {spec.producer_epoch}"
         if not options.force:
-            if has_producer:
-                _check_open(client, spec)
+            one = one or _open_of(client, spec)
             _check_hanging(client, spec)
+            _check_age(one)
+            if has_producer:
+                _check_coordinator_epoch(client, spec)
         if options.dry_run:
             name = owners(client, client.answering(), [spec.producer_id]).get(spec.producer_id)
             note += f", transactional id {name}" if name else ""
@@ -98,8 +110,8 @@ def run(options: argparse.Namespace) -> int:
     return report.end()
 
 
-def _check_open(client: Admin, spec: AbortTransactionSpec) -> None:
-    """Raise CommandError if the producer has no open transaction in the partition, or no coordinator has such an epoch.
+def _open_of(client: Admin, spec: AbortTransactionSpec) -> Open:
+    """Return the open transaction of the producer in the partition; CommandError if there is none.
 
     The leader would write the marker nevertheless.
     """
@@ -107,12 +119,19 @@ def _check_open(client: Admin, spec: AbortTransactionSpec) -> None:
     found, problems = open_transactions(client, [spec.topic_partition])
     if problems:
         raise CommandError(f"{problems[0]}; {FORCE_MARKER}")
-    if (spec.producer_id, spec.producer_epoch) not in [(one.producer_id, one.producer_epoch) for one in found]:
-        shown = some([f"producer {one.producer_id}, epoch {one.producer_epoch}, from {one.start}" for one in found])
-        raise CommandError(
-            f"no open transaction of producer {spec.producer_id}, epoch {spec.producer_epoch}, in {where} "
-            f"(open: {shown or 'none'}); {FORCE_MARKER}"
-        )
+    for one in found:
+        if (spec.producer_id, spec.producer_epoch) == (one.producer_id, one.producer_epoch):
+            return one
+    shown = some([f"producer {one.producer_id}, epoch {one.producer_epoch}, from {one.start}" for one in found])
+    raise CommandError(
+        f"no open transaction of producer {spec.producer_id}, epoch {spec.producer_epoch}, in {where} "
+        f"(open: {shown or 'none'}); {FORCE_MARKER}"
+    )
+
+
+def _check_coordinator_epoch(client: Admin, spec: AbortTransactionSpec) -> None:
+    """Raise CommandError if no coordinator has such an epoch: the leader would write the marker nevertheless."""
+    where = f"{spec.topic_partition.topic}-{spec.topic_partition.partition}"
     latest = _latest_coordinator_epoch(client)
     if spec.coordinator_epoch > latest:
         raise CommandError(
@@ -153,6 +172,18 @@ def _check_hanging(client: Admin, spec: AbortTransactionSpec) -> None:
     )
 
 
+def _check_age(one: Open) -> None:
+    """Raise CommandError if the transaction, which no coordinator lists, is too young to be called hanging."""
+    now_ms = int(time.time() * 1000)
+    if not may_hang(one, now_ms):
+        raise CommandError(
+            f"{one.partition.topic}-{one.partition.partition}: the transaction of producer {one.producer_id}, epoch "
+            f"{one.producer_epoch}, may not hang: its latest record is {age_text(now_ms - one.last_ms)} old, and a "
+            "producer whose transactional id the user may not describe could still commit it; try again when it has "
+            f"had no record for {age_text(MAX_TIMEOUT_MS)}; {FORCE}"
+        )
+
+
 def _abort(client: Admin, spec: AbortTransactionSpec) -> None:
     from kafka.errors import BrokerResponseError
 
@@ -163,18 +194,21 @@ def _abort(client: Admin, spec: AbortTransactionSpec) -> None:
         raise CommandError(f"{where.topic}-{where.partition}: {explained(error)}") from error
 
 
-def _starting_at(client: Admin, where: TopicPartition, options: argparse.Namespace) -> AbortTransactionSpec:
-    """Return the transaction that starts at the offset."""
+def _aborting(one: Open) -> AbortTransactionSpec:
+    """Return what aborts an open transaction."""
     from kafka.admin import AbortTransactionSpec
 
+    epoch = max(one.coordinator_epoch, ADMIN_COORDINATOR_EPOCH)
+    return AbortTransactionSpec(one.partition, one.producer_id, one.producer_epoch, epoch)
+
+
+def _starting_at(client: Admin, where: TopicPartition, start: int) -> Open:
+    """Return the transaction that starts at the offset."""
     transactions, problems = open_transactions(client, [where])
     if problems:
         raise CommandError(problems[0])
     for one in transactions:
-        if one.start == options.start_offset:
-            epoch = max(one.coordinator_epoch, ADMIN_COORDINATOR_EPOCH)
-            return AbortTransactionSpec(where, one.producer_id, one.producer_epoch, epoch)
+        if one.start == start:
+            return one
     starts = f" (open ones start at {some([str(one.start) for one in transactions])})" if transactions else ""
-    raise CommandError(
-        f"{where.topic}-{where.partition}: no open transaction starts at offset {options.start_offset}{starts}"
-    )
+    raise CommandError(f"{where.topic}-{where.partition}: no open transaction starts at offset {start}{starts}")

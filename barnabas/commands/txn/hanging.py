@@ -1,7 +1,8 @@
 """Find hanging transactions: open in a partition, while their coordinator does not have them (any more).
 
 No coordinator will end them, so read_committed consumers never read past them: abort them with `barnabas txn abort`.
-Only transactions without a record for --max-transaction-timeout are looked up at their coordinators.
+Only transactions without a record for --max-transaction-timeout are looked up at their coordinators. These omit the
+transactional ids that the user may not describe, whose transactions are then found too: it takes DESCRIBE on all.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from barnabas.commands._offsets import duration_ms
 from barnabas.commands._output import CommandError, WrongCall, complain_of, show
 from barnabas.commands._topics import choose, missing
 from barnabas.commands._transactions import (
+    MAX_TIMEOUT_MS,
     TRANSACTIONS,
     Open,
     age_text,
     hanging,
+    may_hang,
     not_listed,
     open_transactions,
     time_text,
@@ -43,8 +46,6 @@ COLUMNS = (
     "last_record",
     "duration",
 )
-MAX_TIMEOUT = "15m"
-"""The default of `transaction.max.timeout.ms`, after which a coordinator aborts a transaction."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-transaction-timeout",
         type=duration_ms,
-        default=duration_ms(MAX_TIMEOUT),
+        default=MAX_TIMEOUT_MS,
         metavar="DURATION",
-        help=f"the largest transaction timeout of any producer (default: {MAX_TIMEOUT})",
+        help=f"the largest transaction timeout of any producer (default: {MAX_TIMEOUT_MS // 60_000}m)",
     )
     add_common_options(parser)
 
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         partitions, problems = _partitions(chosen, brokers, options)
         transactions, failures = open_transactions(client, partitions, options.broker)
         now_ms = int(time.time() * 1000)
-        candidates = [one for one in transactions if one.last_ms + options.max_transaction_timeout < now_ms]
+        candidates = [one for one in transactions if may_hang(one, now_ms, options.max_transaction_timeout)]
         if candidates and (unknown := not_listed(choose(client, [TRANSACTIONS]), away)):
             raise CommandError(f"cannot look up {len(candidates)} open transactions: {unknown}")
         found = hanging(client, brokers, candidates)

@@ -10,16 +10,20 @@ that aborts it, and the exit status is 1.
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin, closing, connect
 from barnabas.commands._output import Report, amount_of
 from barnabas.commands._topics import choose, partitions_of
 from barnabas.commands._transactions import (
+    MAX_TIMEOUT_MS,
     abort_command,
+    age_text,
     describe,
     explained,
     hanging,
+    may_hang,
     open_transactions,
     suggested,
     transactional_id,
@@ -86,10 +90,12 @@ def _report_hanging(report: Report, names: Mapping[int, str], options: argparse.
         found, _ = open_transactions(client, partitions_of(choose(client, [])))
         for one in hanging(client, brokers, [each for each in found if each.producer_id in names]):
             topic, partition = one.partition
+            is_old = may_hang(one, int(time.time() * 1000))
+            when = "" if is_old else f" when it has had no record for {age_text(MAX_TIMEOUT_MS)}"
             report.failed(
                 names[one.producer_id],
                 f"producer {one.producer_id} has a hanging transaction in {topic}-{partition}, which its coordinator "
-                f"does not have: {abort_command(topic, partition, one.start)} aborts it",
+                f"does not have: {abort_command(topic, partition, one.start)} aborts it{when}",
             )
 
 

@@ -123,3 +123,17 @@ def test_coordinators_that_do_not_answer_are_reported() -> None:
     assert not_listed([{**topic, "partitions": [led]}], []) is None
     assert not_listed([topic], []) == why.format("1 partition")
     assert not_listed([topic], [1]) == why.format("2 partitions")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (3, None),
+        (29, "the coordinators are unknown: the user lacks DESCRIBE on topic __transaction_state"),
+        (5, "the coordinators are unknown: __transaction_state: "),
+    ],
+)
+def test_coordinators_are_unknown_if_their_topic_cannot_be_described(code: int, why: str | None) -> None:
+    topic: dict[str, Any] = {"name": "__transaction_state", "error_code": code, "partitions": []}
+    found = not_listed([topic], [])
+    assert found is None if why is None else (found or "").startswith(why)

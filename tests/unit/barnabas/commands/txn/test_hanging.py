@@ -48,11 +48,11 @@ def test_transaction_that_its_coordinator_has_does_not_hang(barnabas: Command, o
 def test_hanging_transactions_are_marked_in_the_description_of_their_topic(
     barnabas: Command, topic: str, hang: Hang
 ) -> None:
-    producers = [hang(age_s=0) for _ in range(7)]
+    producers = [hang() for _ in range(7)]
     shown = barnabas("topic", "describe", topic)
     _title, _header, *rows = shown.lines[shown.lines.index("read_committed consumers wait at STABLE-END for:") :]
     assert [row.split() for row in rows[:5]] == [
-        ["0", "0", "7", str(producer), "0", str(start), "0s", "hanging", "-"]
+        ["0", "0", "7", str(producer), "0", str(start), "1h0m", "hanging", "-"]
         for start, producer in enumerate(producers[:5])
     ]
     assert rows[5] == "partition 0 has 7 open transactions; the 5 oldest are shown"
@@ -61,6 +61,13 @@ def test_hanging_transactions_are_marked_in_the_description_of_their_topic(
     assert len(rows) == 11
     (described,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
     assert [one["state"] for one in described["partitions"][0]["transactions"]] == ["hanging"] * 7
+
+
+def test_young_transaction_that_no_coordinator_lists_is_not_marked(barnabas: Command, topic: str, hang: Hang) -> None:
+    hang(age_s=60)
+    shown = barnabas("topic", "describe", topic)
+    assert shown.lines[-1].split()[-2:] == ["-", "-"]
+    assert "hanging" not in shown.out
 
 
 @pytest.mark.parametrize(

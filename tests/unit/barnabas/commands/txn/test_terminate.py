@@ -69,7 +69,9 @@ def test_id_without_a_transaction_is_fenced(barnabas: Command, shared_broker: Br
     assert described.transaction_states[0].producer_epoch == 1
 
 
-@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("dry_run", "age_s", "when"), [((), 3600, ""), (("--dry-run",), 60, " when it has had no record for 15m0s")]
+)
 def test_hanging_transaction_that_stays_open_is_named(
     barnabas: Command,
     shared_broker: BrokerProcess,
@@ -77,19 +79,22 @@ def test_hanging_transaction_that_stays_open_is_named(
     one_open: Producer,
     settings_of_brokers: None,
     dry_run: tuple[str, ...],
+    age_s: float,
+    when: str,
 ) -> None:
     barnabas("topic", "alter", topic, "--partitions", "3")
     (row,) = json.loads(barnabas("txn", "list", "--pattern", topic, "--json").out)
     barnabas("config", "set", "brokers", "transaction.partition.verification.enable=false")
-    write_outside(shared_broker, topic, 2, row["producer_id"], age_s=0)
+    write_outside(shared_broker, topic, 2, row["producer_id"], age_s=age_s)
     shown = barnabas("txn", "terminate", topic, *dry_run)
     assert shown.status == 1
     assert shown.out.endswith(", epoch 0, open in 2 partitions\n")
     assert shown.err == (
         f"barnabas txn terminate: {topic}: producer {row['producer_id']} has a hanging transaction in {topic}-2, which "
-        f"its coordinator does not have: `barnabas txn abort {topic} -p 2 -o 0` aborts it\n"
+        f"its coordinator does not have: `barnabas txn abort {topic} -p 2 -o 0` aborts it{when}\n"
     )
-    assert barnabas("txn", "abort", topic, "-p", "2", "-o", "0").status == 0
+    assert barnabas("txn", "abort", topic, "-p", "2", "-o", "0").status == (1 if when else 0)
+    assert barnabas("txn", "abort", topic, "-p", "2", "-o", "0", "--force").status == (0 if when else 1)
     assert barnabas("txn", "terminate", topic).status == 0
 
 

@@ -1,4 +1,4 @@
-"""A broker with an authorizer, which the tests share: it allows everyone what no entry is about."""
+"""A broker with an authorizer, which tests of commands share: it allows everyone what no entry is about."""
 
 from __future__ import annotations
 
