@@ -53,10 +53,12 @@ class DynamicConfig:
         """Return the value of `name` that is set for that listener only; None if there is none."""
         return self._values.get(listener_prefix(listener) + name)
 
-    def everywhere(self, name: str) -> dict[str, Any]:
-        """Return all values of a setting, the listeners' own ones too, by their full names; None is none."""
+    def of_listeners(self, name: str) -> dict[str, Any]:
+        """Return the values of a setting that are set for one listener each, by their full names; None is none."""
         return {
-            full: value for full, value in self._values.items() if value is not None and without_listener(full) == name
+            full: value
+            for full, value in self._values.items()
+            if value is not None and full != name and without_listener(full) == name
         }
 
     def on_change(self, names: Iterable[str], callback: Callback) -> None:

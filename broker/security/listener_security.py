@@ -76,7 +76,7 @@ class ListenerSecurity:
 
         `SecurityError` if settings or files are invalid.
         """
-        for name, text in self._dynamic_config.everywhere(_JAAS).items():
+        for name, text in self._dynamic_config.of_listeners(_JAAS).items():
             from broker.security.jaas import parse_jaas
 
             parse_jaas(name, text)

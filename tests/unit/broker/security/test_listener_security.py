@@ -98,6 +98,11 @@ def test_changed_file_is_read_again(certificates: Certificates) -> None:
     assert tls.context is not first
 
 
+def test_jaas_setting_of_all_listeners_is_not_read_if_none_uses_it() -> None:
+    security, _ = listener_security(**{"sasl.jaas.config": "secret"})  # Apache Kafka accepts it, too
+    security.load([])
+
+
 def test_jaas_setting_that_cannot_be_read_is_refused_whatever_its_listener() -> None:
     name = "listener.name.other.plain.sasl.jaas.config"
     security, _ = listener_security(**{name: 'org.example.Module required password="hidden"'})
