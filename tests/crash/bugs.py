@@ -227,7 +227,7 @@ BUGS = (
     Bug(recovery_point_within_the_active_segment, Invariant.OFFSET_INDEX, 264, 0),
     Bug(no_sync_after_a_truncation, Invariant.BATCHES_WERE_WRITTEN, 303, 5),
     Bug(no_sync_of_what_recovery_truncates, Invariant.BATCHES_WERE_WRITTEN, 10480, 0),
-    Bug(no_check_of_batch_crcs, Invariant.BATCHES_WERE_WRITTEN, 421, 0),
+    Bug(no_check_of_batch_crcs, Invariant.BATCHES_WERE_WRITTEN, 135, 0),
     Bug(leader_epochs_from_the_checkpoint_only, Invariant.LEADER_EPOCHS, 26, 0),
     Bug(no_sync_of_the_clean_shutdown_file_removal, Invariant.OFFSET_INDEX, 139, 1),
     Bug(no_sync_of_logs_at_clean_shutdown, Invariant.SYNCED_STAYS, 26, 0),
