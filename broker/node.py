@@ -216,10 +216,11 @@ class Node:
         self.shared.endpoints[name] = Endpoint(advertised.host or socket.gethostname(), advertised.port or port, number)
 
     def _apply_quotas(self, old: MetadataImage, new: MetadataImage, _records: Iterable[object]) -> None:
-        """Choose the dispatchers: without quotas, throttling would still cost 2 % of a Produce."""
+        """Choose the dispatchers: without quotas of requests, throttling would still cost 2 % of a Produce."""
         if new.client_quotas is not old.client_quotas:
             self.shared.connection_creation.apply(new.client_quotas)
-        if bool(new.client_quotas) is self._has_quotas:
+        # Quotas of addresses limit connections, not requests.
+        if any(entity[0][0] != "ip" for entity in new.client_quotas) is self._has_quotas:
             return
         self._has_quotas = not self._has_quotas
         if self._has_quotas and self._throttled is None:

@@ -265,3 +265,19 @@ def test_a_quota_has_its_effect_from_when_it_is_set_until_it_is_removed(whole: W
     assert throttle_time_ms() > 0
     set_quota(0.0, remove=True)
     assert throttle_time_ms() == 0
+
+
+def test_quotas_of_addresses_do_not_slow_requests(whole: WholeBroker) -> None:
+    def alter(kind: str, name: str, key: str) -> None:
+        entry = AlterClientQuotasRequest.Entry
+        op = entry.Op(key=key, value=1e6, remove=False)
+        entity = entry.Entity(entity_type=kind, entity_name=name)
+        altered = whole.call(
+            ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[entry(entity=[entity], ops=[op])], validate_only=False
+        )
+        assert [one.error_code for one in altered.entries] == [0]
+
+    alter("ip", "127.0.0.1", "connection_creation_rate")
+    assert whole.node.quotas is None  # no listener has a dispatcher that throttles
+    alter("user", "ann", FETCH)
+    assert whole.node.quotas is not None
