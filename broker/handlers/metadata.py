@@ -102,9 +102,8 @@ async def _create_and_answer(
     created = await create_on_demand(broker, missing, context)
     errors = {topic.name: ErrorCode(topic.error_code) for topic in created.topics if topic.error_code}
     for name, error in errors.items():
-        if (
-            error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        ):  # which clients do not expect here: they try again with this one
+        if error is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+            # Clients do not expect it here; they try again with this one.
             errors[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _answer(broker, context, request, errors)
 

@@ -20,11 +20,10 @@ from typing import NamedTuple
 
 from broker.quotas.rate import SampleWindow, ThrottleTimes
 from broker.quotas.token_bucket import TokenBucket
+from broker.quotas.usage_table import UsageTable
 
 MAX_DELAY_MS = 20_000
 """The longest delay: clients wait for 30 s for their first response by default."""
-
-_FEWEST_SWEPT = 100
 
 
 class RateLimits(NamedTuple):
@@ -54,8 +53,7 @@ class ConnectionRates:
         self._clock_ms = clock_ms
         self._exempt = exempt_listeners
         self._limits = RateLimits()
-        self._buckets: dict[tuple[str, str], TokenBucket] = {}
-        self._sweep_at = _FEWEST_SWEPT
+        self._buckets: UsageTable[tuple[str, str], TokenBucket] = UsageTable(TokenBucket.is_full)
         self.throttle_times: dict[str, ThrottleTimes] = {}
         """The delays by listener."""
 
@@ -118,14 +116,6 @@ class ConnectionRates:
     def _bucket(self, key: tuple[str, str], rate: float, now_ms: float) -> TokenBucket:
         bucket = self._buckets.get(key)
         if bucket is None:
-            self._sweep(now_ms)
-            bucket = self._buckets[key] = TokenBucket(self._window, rate, now_ms)
+            bucket = self._buckets.add(key, TokenBucket(self._window, rate, now_ms), now_ms)
         bucket.limit_to(rate, now_ms)
         return bucket
-
-    def _sweep(self, now_ms: float) -> None:
-        """Drop full buckets, each time that their number has doubled."""
-        if self.buckets < self._sweep_at:
-            return
-        self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now_ms)}
-        self._sweep_at = max(2 * self.buckets, _FEWEST_SWEPT)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from broker.quotas.client_quotas import CONTROLLER_MUTATION, ClientQuotas
 from broker.quotas.rate import Rate, SampleWindow, ThrottleTimes
 from broker.quotas.token_bucket import TokenBucket
+from broker.quotas.usage_table import UsageTable
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 STRICT_FROM: Mapping[int, int] = {ApiKey.CREATE_TOPICS: 6, ApiKey.CREATE_PARTITIONS: 3, ApiKey.DELETE_TOPICS: 5}
 """The first version of each API in which a mutation above the quota is refused."""
-
-_FEWEST_SWEPT = 100
 
 
 class MutationQuota:
@@ -96,8 +95,7 @@ class ControllerMutationQuotaManager:
         self._clock_ms = clock_ms
         self._applied: Mapping[QuotaEntity, Mapping[str, float]] = {}
         self._quotas = ClientQuotas(self._applied)
-        self._usages: dict[tuple[str, str], MutationUsage] = {}
-        self._sweep_at = _FEWEST_SWEPT
+        self._usages: UsageTable[tuple[str, str], MutationUsage] = UsageTable(MutationUsage.is_idle)
 
     @property
     def clients(self) -> int:
@@ -107,9 +105,8 @@ class ControllerMutationQuotaManager:
     def usages(self) -> Iterator[tuple[tuple[str, str], MutationUsage, float]]:
         """Yield the user and client id of each usage within its window, the usage, and the time."""
         now_ms = self._clock_ms()
-        for shared_by, usage in list(self._usages.items()):  # a new client may come between two
-            if not usage.is_idle(now_ms):
-                yield shared_by, usage, now_ms
+        for shared_by, usage in self._usages.active(now_ms):
+            yield shared_by, usage, now_ms
 
     def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Use the quotas of a metadata image, unless they are in force; usage so far counts against new limits."""
@@ -129,14 +126,6 @@ class ControllerMutationQuotaManager:
         now_ms = self._clock_ms()
         usage = self._usages.get(quota.shared_by)
         if usage is None:
-            self._sweep(now_ms)
-            usage = self._usages[quota.shared_by] = MutationUsage(self._window, quota.limit, now_ms)
+            usage = self._usages.add(quota.shared_by, MutationUsage(self._window, quota.limit, now_ms), now_ms)
         usage.bucket.limit_to(quota.limit, now_ms)
         return usage
-
-    def _sweep(self, now_ms: float) -> None:
-        """Drop idle usages, each time that the number of clients has doubled."""
-        if self.clients < self._sweep_at:
-            return
-        self._usages = {key: usage for key, usage in self._usages.items() if not usage.is_idle(now_ms)}
-        self._sweep_at = max(2 * self.clients, _FEWEST_SWEPT)

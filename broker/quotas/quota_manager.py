@@ -20,11 +20,10 @@ from typing import NamedTuple, TypeAlias
 
 from broker.quotas.client_quotas import REQUEST, ClientQuotas, Quota
 from broker.quotas.rate import Rate, SampleWindow, ThrottleTimes
+from broker.quotas.usage_table import UsageTable
 from controller.image import QuotaEntity
 
 _SharedQuota: TypeAlias = tuple[str, tuple[str, str]]
-
-_FEWEST_SWEPT = 100
 
 
 class Usage(NamedTuple):
@@ -42,8 +41,7 @@ class QuotaManager:
         self._window = window
         self._applied: Mapping[QuotaEntity, Mapping[str, float]] = {}
         self._quotas = ClientQuotas(self._applied)
-        self._usages: dict[_SharedQuota, Usage] = {}
-        self._sweep_at = _FEWEST_SWEPT
+        self._usages: UsageTable[_SharedQuota, Usage] = UsageTable(lambda usage, now_ms: usage.rate.is_idle(now_ms))
 
     @property
     def quotas(self) -> ClientQuotas:
@@ -57,8 +55,8 @@ class QuotaManager:
 
     def usages(self, kind: str, now_ms: float) -> Iterator[tuple[tuple[str, str], Usage]]:
         """Yield the user and client id of each usage of a kind of quota within the window, and the usage."""
-        for (each, shared_by), usage in list(self._usages.items()):  # a new client may come between two
-            if each == kind and not usage.rate.is_idle(now_ms):
+        for (each, shared_by), usage in self._usages.active(now_ms):
+            if each == kind:
                 yield shared_by, usage
 
     def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
@@ -84,13 +82,5 @@ class QuotaManager:
         key = (kind, quota.shared_by)
         usage = self._usages.get(key)
         if usage is None:
-            self._sweep(now_ms)
-            usage = self._usages[key] = Usage(Rate(self._window), ThrottleTimes(self._window))
+            usage = self._usages.add(key, Usage(Rate(self._window), ThrottleTimes(self._window)), now_ms)
         return usage
-
-    def _sweep(self, now_ms: float) -> None:
-        """Drop usage outside the window, each time that the number of clients has doubled."""
-        if self.clients < self._sweep_at:
-            return
-        self._usages = {key: usage for key, usage in self._usages.items() if not usage.rate.is_idle(now_ms)}
-        self._sweep_at = max(2 * self.clients, _FEWEST_SWEPT)
