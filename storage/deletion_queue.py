@@ -42,8 +42,12 @@ class Former(NamedTuple):
 class DeletionQueue:
     """The directories to delete in one manager's data directories."""
 
-    def __init__(self, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
+    def __init__(
+        self, disk: Disk, *, now_ms: Callable[[], int], random: Random, has_one_directory: bool = False
+    ) -> None:
+        """With one data directory, the next log of a name is in that of the former one, which a rename separates."""
         self._disk = disk
+        self._has_one_directory = has_one_directory
         self._now_ms = now_ms
         self._random = random
         # Path -> when it is due, in ms, and its data directory.
@@ -57,13 +61,17 @@ class DeletionQueue:
         Raise KafkaError if it cannot be renamed.
         """
         moves = 0
-        with suppress(OSError):  # the rename raises that error too
-            moves = moves_of(self._disk, path)
+        if not self._has_one_directory:
+            with suppress(OSError):  # the rename raises that error too
+                moves = moves_of(self._disk, path)
         former = Former(key, directory, path, moves, suffix, delay_ms)
         formers = self._formers.setdefault(key, [])
         formers.append(former)
         target = self.rename_away(directory, key, path, suffix, delay_ms)
-        formers[-1] = former._replace(path=target, renamed=True)
+        if self._has_one_directory:
+            del self._formers[key]
+        else:
+            formers[-1] = former._replace(path=target, renamed=True)
         return target
 
     def make_way(self, directory: LogDirectory, key: TopicPartition) -> None:

@@ -68,7 +68,9 @@ class LogManager:
         self.problems: list[str] = []
         self.deletions: list[str] = []
         self._checkpoints = CheckpointFiles(self._logs_in, self.problems)
-        self.deletion_queue = DeletionQueue(disk, now_ms=now_ms, random=random)
+        self.deletion_queue = DeletionQueue(
+            disk, now_ms=now_ms, random=random, has_one_directory=len(self.directories) == 1
+        )
         self.moves = FutureReplicas(self, disk, now_ms=now_ms, random=random)
 
     @property

@@ -221,3 +221,13 @@ def test_third_log_supersedes_the_first_one_which_a_power_cut_restores(
     renamed.rename(former.directory)
     [found] = Manager(*folders, disk=disk).start()
     assert (found.directory, found.log_end_offset) == (log.directory, 1)
+
+
+def test_deletion_in_the_only_directory_has_nothing_to_sync(tmp_path: Path, disk: FaultyDisk) -> None:
+    manager = Manager(tmp_path / "only", disk=disk)
+    manager.start()
+    create(manager, "t")
+    manager.directories[0].full = True  # no delay
+    manager.delete("t", 0)
+    assert list(manager.deletion_queue.delete_due(0)) == [None]
+    assert manager.deletion_queue.take_removed() == {}
