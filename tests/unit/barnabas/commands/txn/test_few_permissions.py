@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from tests.broker_process import BrokerProcess
 from tests.unit.barnabas.conftest import Command
 
+Committed = Callable[[], list[str]]
 NO_DESCRIBE = "the coordinators are unknown: the user lacks DESCRIBE on topic __transaction_state"
 
 
@@ -28,11 +29,17 @@ def hidden(guarded: Command, *resource: str) -> Iterator[None]:
 def producing(guarded_broker: BrokerProcess, guarded: Command, topic: str) -> Producer:
     """Return a producer whose transaction, of the test's topic as its id, is open in that topic."""
     assert guarded("topic", "create", topic).status == 0
-    producer = Producer({"bootstrap.servers": guarded_broker.bootstrap, "transactional.id": topic, "log_level": 0})
-    producer.init_transactions()
+    producer = transactional_producer(guarded_broker, topic)
     producer.begin_transaction()
     producer.produce(topic, b"paid")
     producer.flush()
+    return producer
+
+
+def transactional_producer(broker: BrokerProcess, transactional_id: str) -> Producer:
+    """Return a producer that has its producer id, which it gets once the id's former transaction is complete."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions()
     return producer
 
 
@@ -44,14 +51,20 @@ def state(guarded: Command, topic: str) -> str | None:
     return found
 
 
-def committed(guarded: Command, topic: str, producer: Producer) -> list[str]:
-    """Commit the transaction, and return the records of the topic."""
-    producer.commit_transaction()
-    return guarded("consume", topic, "--exit", "-X", "isolation.level=read_committed").lines
+@pytest.fixture
+def committed(guarded_broker: BrokerProcess, guarded: Command, topic: str, producing: Producer) -> Committed:
+    """Return a function that commits the transaction, waits for its markers, and returns the topic's records."""
+
+    def records() -> list[str]:
+        producing.commit_transaction()
+        transactional_producer(guarded_broker, topic)
+        return guarded("consume", topic, "--exit", "-X", "isolation.level=read_committed").lines
+
+    return records
 
 
 def test_young_transaction_of_a_hidden_id_is_neither_marked_nor_aborted(
-    guarded: Command, topic: str, producing: Producer
+    guarded: Command, topic: str, committed: Committed
 ) -> None:
     assert state(guarded, topic) == "Ongoing"
     with hidden(guarded, "--transactional-id", topic):
@@ -61,11 +74,11 @@ def test_young_transaction_of_a_hidden_id_is_neither_marked_nor_aborted(
     assert (shown.status, shown.out) == (1, "")
     assert "may not hang: its latest record is " in shown.err
     assert "whose transactional id the user may not describe could still commit it" in shown.err
-    assert committed(guarded, topic, producing) == ["paid"]
+    assert committed() == ["paid"]
 
 
 def test_without_describe_on_the_topic_of_the_coordinators_nothing_is_called_hanging(
-    guarded: Command, topic: str, producing: Producer, monkeypatch: pytest.MonkeyPatch
+    guarded: Command, topic: str, committed: Committed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("barnabas.commands._transactions.may_hang", lambda *_: True)  # as if it were old
     with hidden(guarded, "--transactional-id", topic):
@@ -77,4 +90,4 @@ def test_without_describe_on_the_topic_of_the_coordinators_nothing_is_called_han
     assert (aborted.status, aborted.out, sought.status, sought.out) == (1, "", 1, "")
     assert f"{NO_DESCRIBE}; --force aborts it" in aborted.err
     assert sought.err == f"barnabas txn hanging: cannot look up 1 open transactions: {NO_DESCRIBE}\n"
-    assert committed(guarded, topic, producing) == ["paid"]
+    assert committed() == ["paid"]
