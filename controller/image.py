@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from controller.acls.acls_image import AclsImage
+from controller.delegation_tokens import DelegationToken
 from controller.scram import ScramCredential
 
 NO_LEADER = -1
@@ -138,6 +139,7 @@ class MetadataImage:
         "client_quotas",
         "cluster_id",
         "controllers",
+        "delegation_tokens",
         "epoch",
         "features",
         "lasting_memo",
@@ -163,6 +165,7 @@ class MetadataImage:
         next_producer_id: int = 0,
         acls: AclsImage | None = None,
         scram_credentials: Mapping[tuple[str, int], ScramCredential] | None = None,
+        delegation_tokens: Mapping[str, DelegationToken] | None = None,
         lasting_memo: dict[Any, Any] | None = None,
     ) -> None:
         self.cluster_id = cluster_id
@@ -179,6 +182,8 @@ class MetadataImage:
         self.acls = AclsImage() if acls is None else acls
         # By user and number of the mechanism.
         self.scram_credentials: Mapping[tuple[str, int], ScramCredential] = scram_credentials or {}
+        # By id.
+        self.delegation_tokens: Mapping[str, DelegationToken] = delegation_tokens or {}
         self.memo: dict[Any, Any] = {}
         self.lasting_memo: dict[Any, Any] = {} if lasting_memo is None else lasting_memo
 

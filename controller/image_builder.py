@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from controller.acls.acls_image import AclsBuilder
+from controller.delegation_tokens import DelegationToken, token_of
 from controller.image import (
     NO_CONFIGS,
     NO_QUOTAS,
@@ -33,6 +34,7 @@ from protocol.records.metadata import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -43,6 +45,7 @@ from protocol.records.metadata import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -80,6 +83,7 @@ class ImageBuilder:
         self._next_producer_id = base.next_producer_id
         self._acls: AclsBuilder | None = None
         self._scram_credentials: dict[tuple[str, int], ScramCredential] | None = None
+        self._delegation_tokens: dict[str, DelegationToken] | None = None
 
     def replay(self, record: object) -> None:
         """Apply one record; InvariantError if it cannot follow the previous ones or its type is unknown."""
@@ -105,6 +109,7 @@ class ImageBuilder:
             next_producer_id=self._next_producer_id,
             acls=base.acls if self._acls is None else self._acls.build(),
             scram_credentials=base.scram_credentials if self._scram_credentials is None else self._scram_credentials,
+            delegation_tokens=base.delegation_tokens if self._delegation_tokens is None else self._delegation_tokens,
             lasting_memo=base.lasting_memo,
         )
 
@@ -273,6 +278,18 @@ class ImageBuilder:
             self._scram_credentials = dict(self._base.scram_credentials)
         return self._scram_credentials
 
+    def _set_delegation_token(self, record: DelegationTokenRecord) -> None:
+        self._mutable_delegation_tokens()[record.token_id] = token_of(record)
+
+    def _remove_delegation_token(self, record: RemoveDelegationTokenRecord) -> None:
+        # An unknown token is no error, as in Kafka's `DelegationTokenDelta`.
+        self._mutable_delegation_tokens().pop(record.token_id, None)
+
+    def _mutable_delegation_tokens(self) -> dict[str, DelegationToken]:
+        if self._delegation_tokens is None:
+            self._delegation_tokens = dict(self._base.delegation_tokens)
+        return self._delegation_tokens
+
     def _ignore(self, record: object) -> None:
         """Skip a record without effect on the image."""
 
@@ -365,6 +382,8 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     ClientQuotaRecord: ImageBuilder._set_quota,
     UserScramCredentialRecord: ImageBuilder._set_scram_credential,
     RemoveUserScramCredentialRecord: ImageBuilder._remove_scram_credential,
+    DelegationTokenRecord: ImageBuilder._set_delegation_token,
+    RemoveDelegationTokenRecord: ImageBuilder._remove_delegation_token,
     FeatureLevelRecord: ImageBuilder._set_feature,
     ProducerIdsRecord: ImageBuilder._set_producer_ids,
     AccessControlEntryRecord: ImageBuilder._add_acl,

@@ -13,6 +13,7 @@ from protocol.records.metadata import (
     ClientQuotaRecord,
     ConfigRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -40,6 +41,8 @@ def difference(before: MetadataImage, after: MetadataImage) -> Iterator[Message]
             yield ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True)
     for name, mechanism in sorted(before.scram_credentials.keys() - after.scram_credentials.keys()):
         yield RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
+    for token_id in sorted(before.delegation_tokens.keys() - after.delegation_tokens.keys()):
+        yield RemoveDelegationTokenRecord(token_id=token_id)
     for acl_id in sorted(before.acls.by_id.keys() - after.acls.by_id.keys()):
         yield RemoveAccessControlEntryRecord(id=acl_id)
     for record in image_records(after):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from controller.batches import decode_records, encode_entry, in_batches, is_control
 from controller.commands.bootstrap import METADATA_VERSION
+from controller.delegation_tokens import token_record
 from controller.image import MetadataImage
 from controller.raft.log import Entry, SnapshotId
 from controller.raft.voters import VoterSet
@@ -138,3 +139,5 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         yield acl_record(acl_id, acl)
     for (name, mechanism), credential in image.scram_credentials.items():
         yield UserScramCredentialRecord(name=name, mechanism=mechanism, **credential._asdict())
+    for token in image.delegation_tokens.values():
+        yield token_record(token)

@@ -10,6 +10,7 @@ from protocol.records.metadata import (
     ConfigRecord,
     PartitionRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     UnregisterBrokerRecord,
 )
@@ -37,6 +38,7 @@ def test_delta_removes_deleted_items() -> None:
             RemoveTopicRecord(topic_id=present(gone).topic_id),
             UnregisterBrokerRecord(broker_id=3, broker_epoch=before.brokers[3].epoch),
             RemoveAccessControlEntryRecord(id=b"1" * 16),
+            RemoveDelegationTokenRecord(token_id="t"),
             removed_quota(),  # type: ignore[list-item]  # only this comes here
         ]
     )

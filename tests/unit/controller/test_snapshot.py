@@ -16,6 +16,7 @@ from protocol.errors import DecodeError
 from protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     NoOpRecord,
     PartitionChangeRecord,
@@ -67,6 +68,15 @@ def busy_cluster() -> Cluster:
             UserScramCredentialRecord(
                 name="u", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
             ),
+            DelegationTokenRecord(
+                owner="User:u",
+                requester="User:v",
+                renewers=["User:w"],
+                issue_timestamp=1,
+                max_timestamp=9,
+                expiration_timestamp=5,
+                token_id="t",
+            ),
             acl_record(b"1" * 16, acl("allow User:a READ TOPIC:a*")),
             acl_record(b"2" * 16, acl("deny User:b ALL CLUSTER:kafka-cluster from 10.0.0.1")),
         ]
@@ -96,6 +106,7 @@ def test_record_types_are_in_kafkas_order() -> None:
         *topics * 2,
         *("ConfigRecord", "ClientQuotaRecord", "ProducerIdsRecord", "AccessControlEntryRecord"),
         "UserScramCredentialRecord",
+        "DelegationTokenRecord",
     ]
 
 
