@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.__main__ import main
@@ -213,3 +213,10 @@ def consuming(shared_broker: BrokerProcess) -> Callable[[str], AbstractContextMa
             member.close()
 
     return consuming
+
+
+def transactional_producer(broker: BrokerProcess, transactional_id: str) -> Producer:
+    """Return a producer that has its producer id, which it gets once the id's former transaction is complete."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions()
+    return producer

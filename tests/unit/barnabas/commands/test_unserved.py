@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from barnabas.commands import _reading, _sending, _silence, _unserved, consume
 from barnabas.commands._output import CommandError
 from barnabas.commands._unserved import why_held_back, why_quiet
 from tests.broker_process import COMMAND, BrokerProcess
 from tests.typed import present
-from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless
+from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless, transactional_producer
 
 LONG_S = 60.0
 
@@ -199,8 +198,7 @@ def test_read_committed_consumer_names_the_transaction_that_it_waits_for(
     shared_broker: BrokerProcess, barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     barnabas("produce", topic, stdin=b"before\n")
-    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic})
-    producer.init_transactions()
+    producer = transactional_producer(shared_broker, topic)
     producer.begin_transaction()
     producer.produce(topic, b"held")
     producer.flush()
@@ -223,14 +221,14 @@ def test_only_open_transactions_of_read_partitions_hold_a_consumer_back(
 ) -> None:
     barnabas("topic", "create", f"{topic}:2")
     options = argparse.Namespace(brokers=[shared_broker.bootstrap], settings=[], settings_file=None, timeout=LONG_S)
-    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic})
-    producer.init_transactions()
+    producer = transactional_producer(shared_broker, topic)
     producer.begin_transaction()
     producer.produce(topic, b"held", partition=1)
     producer.flush()
     assert why_held_back(options, [topic], [0]) is None
     assert (why_held_back(options, [f"^{topic}$"]) or "").startswith(f"{topic}-1 waits at offset 0 for ")
     producer.abort_transaction()
+    transactional_producer(shared_broker, topic)  # waits for the markers
     assert why_held_back(options, [topic]) is None
 
 
@@ -239,8 +237,7 @@ def test_reading_that_ends_before_an_open_transaction_names_it(
 ) -> None:
     barnabas("topic", "create", f"{topic}:2")
     barnabas("produce", topic, "-p", "0", stdin=b"before\n")
-    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic})
-    producer.init_transactions()
+    producer = transactional_producer(shared_broker, topic)
     producer.begin_transaction()
     for partition in range(2):
         producer.produce(topic, b"held", partition=partition)
@@ -255,5 +252,6 @@ def test_reading_that_ends_before_an_open_transaction_names_it(
     for part in (["-e", "-X", "isolation.level=read_uncommitted"], ["-n", "1"], ["-p", "0", "-o", "0:1"]):
         assert barnabas("consume", topic, *part).err == ""
     producer.commit_transaction()
+    transactional_producer(shared_broker, topic)  # waits for the markers
     shown = barnabas("consume", topic, "-e")
     assert (sorted(shown.lines), shown.err) == (["before", "held", "held"], "")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
+from kafka import KafkaProducer
 
 from tests.broker_process import BrokerProcess
-from tests.unit.barnabas.conftest import Command
+from tests.unit.barnabas.conftest import Command, transactional_producer
 
 Committed = Callable[[], list[str]]
 NO_DESCRIBE = "the coordinators are unknown: the user lacks DESCRIBE on topic __transaction_state"
@@ -26,21 +26,19 @@ def hidden(guarded: Command, *resource: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def producing(guarded_broker: BrokerProcess, guarded: Command, topic: str) -> Producer:
-    """Return a producer whose transaction, of the test's topic as its id, is open in that topic."""
+def producing(guarded_broker: BrokerProcess, guarded: Command, topic: str) -> Iterator[KafkaProducer]:
+    """Yield a producer whose transaction, of the test's topic as its id, is open in that topic.
+
+    It looks its coordinator up once; librdkafka does again and again, and fails while the id is hidden.
+    """
     assert guarded("topic", "create", topic).status == 0
-    producer = transactional_producer(guarded_broker, topic)
-    producer.begin_transaction()
-    producer.produce(topic, b"paid")
-    producer.flush()
-    return producer
-
-
-def transactional_producer(broker: BrokerProcess, transactional_id: str) -> Producer:
-    """Return a producer that has its producer id, which it gets once the id's former transaction is complete."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, "log_level": 0})
+    producer = KafkaProducer(bootstrap_servers=guarded_broker.bootstrap, transactional_id=topic)
     producer.init_transactions()
-    return producer
+    producer.begin_transaction()
+    producer.send(topic, b"paid")
+    producer.flush()
+    yield producer
+    producer.close()
 
 
 def state(guarded: Command, topic: str) -> str | None:
@@ -52,7 +50,7 @@ def state(guarded: Command, topic: str) -> str | None:
 
 
 @pytest.fixture
-def committed(guarded_broker: BrokerProcess, guarded: Command, topic: str, producing: Producer) -> Committed:
+def committed(guarded_broker: BrokerProcess, guarded: Command, topic: str, producing: KafkaProducer) -> Committed:
     """Return a function that commits the transaction, waits for its markers, and returns the topic's records."""
 
     def records() -> list[str]:
