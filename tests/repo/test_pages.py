@@ -21,6 +21,7 @@ from tests.repo.pages import INTERRUPT, PAGES, Block, anchors, blocks, prints, t
 from tests.repo.tree import ROOT, files
 from tests.setups import require
 from tests.spark import small
+from tests.spark.shared_driver import SharedDriver, shared_driver
 from tests.typed import present
 
 # Prefixes of commands that other tests run, and those tests.
@@ -42,6 +43,12 @@ NOT_RUN = ("ini", "text")
 NEEDS = {"kcat": "kcat", "pyspark": "java"}
 # Prefixes of commands that serve until Ctrl-C, and the subcommand of `barnabas` that each runs.
 SERVE = {"barnabas serve": "serve", "barnabas up": "up", "make run": "serve"}
+# Commands and programs that start Spark's Java process.
+SPARK = re.compile(r"barnabas spark run|\bpyspark\b")
+# The connectors of the jobs on the pages.
+CONNECTORS = ("kafka", "delta")
+# Everyday they use one Java process in turn, at the full figures each has its own.
+OWN_JAVA = os.environ.get("BARNABAS_TEST_OWN_JAVA", "0") == "1"
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
 
 
@@ -58,6 +65,8 @@ class Reader:
         self._ports = {str(9092 + number): str(first + number) for number in range(3)}
         self._ports |= {port: free_address().rpartition(":")[2] for port in ("9192", "9404")}
         self._foreground: subprocess.Popen[str] | None = None
+        self._driver: SharedDriver | None = None
+        self._open = contextlib.ExitStack()
         self._environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -101,9 +110,10 @@ class Reader:
             self.unset(command.removeprefix("unset "))
         elif not command.startswith(tuple(RUN_ELSEWHERE)):
             shell = ["bash", "-euo", "pipefail", "-c", self.here(command)]
-            done = subprocess.run(
-                shell, cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False
-            )
+            with self.environment(command) as environment:
+                done = subprocess.run(
+                    shell, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+                )
             assert (done.returncode, done.stderr) == (0, ""), command
             assert prints(expected, done.stdout), f"{command} printed\n{done.stdout}"
 
@@ -142,7 +152,27 @@ class Reader:
         program.write_text(self.here(text))
         how = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if "def test_" in text else []
         command: list[str | Path] = [sys.executable, *how, program]
-        subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
+        with self.environment(text) as environment:
+            subprocess.run(command, cwd=self.folder, env=environment, timeout=300, check=True)
+
+    @contextlib.contextmanager
+    def environment(self, text: str) -> Iterator[dict[str, str]]:
+        """The environment of a command or program; those that use Spark share a Java process.
+
+        `spark.jars.packages` has an effect only where Java is started.
+        """
+        if not SPARK.search(text) or "spark.jars.packages" in text or OWN_JAVA:
+            yield self._environment
+            return
+        if self._driver is None:
+            self._driver = self._open.enter_context(shared_driver(self.folder, CONNECTORS))
+        yield self._environment | self._driver.environment
+        self._driver.stop_session()
+
+    def close(self) -> None:
+        """End the processes that are left."""
+        self._open.close()
+        self.interrupt()
 
     def run_java(self, block: Block) -> None:
         program = self.folder / block.file_name
@@ -170,7 +200,7 @@ def three_free_ports() -> int:
 def reader(tmp_path: Path) -> Iterator[Reader]:
     one = Reader(tmp_path)
     yield one
-    one.interrupt()
+    one.close()
 
 
 @pytest.mark.parametrize("page", PAGES)
