@@ -34,7 +34,7 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class StopRequested(Exception):  # noqa: N818 - not an error
-    """A micro-batch began after the process was asked to stop; it has written nothing."""
+    """A micro-batch began after the process was asked to stop, or was cancelled; the next start runs it."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,14 @@ def writer(
     def write_unless_stopping(batch: DataFrame, batch_id: int) -> None:
         if _requests:
             raise StopRequested(f"batch {batch_id} is left to the next start")
-        write(batch, batch_id)
+        try:
+            write(batch, batch_id)
+        except Exception:
+            if len(_requests) > 1:
+                # Spark matches the text of the error of a stopped query by an expression that overflows Java's stack
+                # if the text is long, as that of a cancelled write is.
+                raise StopRequested(f"batch {batch_id} is repeated by the next start") from None
+            raise
 
     made = rows.writeStream.outputMode(mode).foreachBatch(write_unless_stopping).queryName(name)
     made = made.option("checkpointLocation", options.checkpoint)

@@ -4,13 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from spark_jobs import job as job_module
 from spark_jobs.errors import JobError, remedy_of
-from spark_jobs.job import ADAPTIVE, adaptive
+from spark_jobs.job import ADAPTIVE, StopRequested, adaptive, await_end, writer
+from spark_jobs.options import StreamOptions
 from tests.chaos.cluster import wait_until
 
 # Batches follow each other at once, so that the query is never idle.
@@ -53,6 +56,30 @@ def test_sigterm_ends_a_job_after_the_batch_that_runs(tmp_path: Path) -> None:
     assert begun == done
     assert {"0", "1"} <= done
     assert len(done) == len(list((tmp_path / "c" / "commits").glob("[0-9]*")))
+
+
+def test_a_second_signal_ends_a_job_amid_its_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The error of the cancelled batch is short: Java's stack overflowed on the text of a long one."""
+    begun = threading.Event()
+
+    def write(batch: DataFrame, _: int) -> None:
+        begun.set()
+        batch.selectExpr("java_method('java.lang.Thread', 'sleep', 600000L + value)").collect()
+
+    def interrupt_twice() -> None:
+        assert begun.wait(120)
+        os.kill(os.getpid(), signal.SIGINT)
+        wait_until(lambda: job_module._requests, "the signal is recorded", 60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    query = writer(numbers, "slow", StreamOptions(checkpoint=str(tmp_path)), write).start()
+    user = threading.Thread(target=interrupt_twice)
+    user.start()
+    await_end(query)
+    user.join()
+    assert not query.isActive
+    assert StopRequested.__name__ in str(query.exception())
 
 
 @pytest.mark.parametrize(
