@@ -15,7 +15,10 @@ the others from getting theirs:
   transaction may be open there nevertheless: verification is disabled, or an unclean election of
   `__transaction_state` has lost the completion.
 - TRANSACTION_COORDINATOR_FENCED: another coordinator, or an admin in its name, has written the latest marker. The
-  marker is sent again until this broker knows that it does not coordinate the transaction, or has a higher epoch.
+  marker is sent again until this broker knows that it does not coordinate the transaction, or has a higher epoch: after
+  `_RETRY_S`, twice as long each time, at most `_MAX_FENCED_RETRY_S`; at once when the coordinator's epoch has changed.
+  Kafka has no backoff here: it repeats markers that failed with a retriable error in the next poll of its sender
+  thread, and sends no more markers of the transaction after this error.
 
 All work is done in turns of the event loop of a few milliseconds, whatever the number of transactions and partitions.
 """
@@ -26,6 +29,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from broker.coordinator.transaction.transaction_metadata import PREPARE_COMMIT
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from storage.checkpoint import TopicPartition
 
 _RETRY_S = 0.1
+_MAX_FENCED_RETRY_S = 10.0
 
 # The work of a turn, and of a request, which is completed in one turn; in units of about 2 us: that of one partition.
 _WORK_A_TURN = 2_000
@@ -83,12 +88,14 @@ _log = logging.getLogger("broker.coordinator.transaction")
 class PendingCompleteTxn:
     """A prepared transaction, and the partitions that lack its marker (Kafka: `PendingCompleteTxn`)."""
 
-    __slots__ = ("logged", "missing", "transaction")
+    __slots__ = ("fenced_retry_s", "logged", "missing", "transaction")
 
     def __init__(self, transaction: TransactionalId) -> None:
         self.transaction = transaction
         self.logged: set[tuple[TopicPartition, int]] = set()
         """The errors of partitions that were logged."""
+        self.fenced_retry_s: dict[TopicPartition, float] = {}
+        """The latest backoff of the partitions whose last response was TRANSACTION_COORDINATOR_FENCED."""
         self.missing: set[TopicPartition] = set()
         """Empty until the markers are routed: a turn may add many transactions."""
 
@@ -103,11 +110,21 @@ class UnsentMarkers(NamedTuple):
     partitions: list[TopicPartition]
 
 
+class FencedMarkers(NamedTuple):
+    """Markers that TRANSACTION_COORDINATOR_FENCED refused; `number` orders those of one deadline."""
+
+    due_s: float
+    number: int
+    coordinator_epoch: int
+    unsent: UnsentMarkers
+
+
 class InFlightMarkers(NamedTuple):
-    """The markers in a request, by their partitions."""
+    """The markers in a request: their partitions, and the coordinator epoch of each transaction."""
 
     broker_id: int
     partitions: dict[PendingCompleteTxn, list[TopicPartition]]
+    epochs: dict[PendingCompleteTxn, int]
 
 
 class Coordinator(Protocol):
@@ -150,11 +167,14 @@ class TransactionMarkerChannelManager:
         self._queues: dict[int, deque[UnsentMarkers]] = {}
         self._in_flight: set[int] = set()
         self._failed: list[UnsentMarkers] = []
+        self._fenced: list[FencedMarkers] = []  # a heap
+        self._fenced_count = 0
         self._without_leader: list[UnsentMarkers] = []
         self._clients: dict[int, NetworkClient] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._router = Alarm(loop, self._route)
         self._retries = Alarm(loop, self._retry)
+        self._fenced_retries = Alarm(loop, self._retry_fenced)
 
     def __len__(self) -> int:
         """Return the number of transactions whose markers are not all written."""
@@ -179,10 +199,20 @@ class TransactionMarkerChannelManager:
         self._router.schedule()
 
     def leaders_changed(self) -> None:
-        """Send what failed, and what waits for a response to an earlier request, to the leaders of now."""
+        """Send what failed, and what waits for a response to an earlier request, to the leaders of now.
+
+        Markers that were fenced keep their backoff unless this coordinator's epoch is another one now.
+        """
         for queue in self._queues.values():
             self._unrouted.extend(queue)
             queue.clear()
+        fenced, self._fenced = self._fenced, []
+        for one in fenced:
+            epoch = self._coordinator.coordinator_epoch(one.unsent.pending.transaction)
+            if epoch == one.coordinator_epoch:
+                heappush(self._fenced, one)
+            else:
+                self._unrouted.append(one.unsent)
         self._retry()
 
     def _retry(self) -> None:
@@ -193,16 +223,26 @@ class TransactionMarkerChannelManager:
         if self._unrouted:
             self._router.schedule()
 
+    def _retry_fenced(self) -> None:
+        while self._fenced and self._fenced[0].due_s <= self._loop.time():
+            self._unrouted.append(heappop(self._fenced).unsent)
+        if self._fenced:
+            self._fenced_retries.schedule_at(self._fenced[0].due_s)
+        if self._unrouted:
+            self._router.schedule()
+
     def stop(self) -> None:
         """Send nothing more."""
-        self._router.cancel()
-        self._retries.cancel()
+        for alarm in (self._router, self._retries, self._fenced_retries):
+            alarm.cancel()
         for task in self._tasks:
             task.cancel()
         for client in self._clients.values():
             client.close()
-        for waiting in (self._pending, self._added, self._unrouted, self._queues, self._failed, self._without_leader):
+        for waiting in (self._pending, self._added, self._unrouted, self._queues):
             waiting.clear()
+        for failed in (self._failed, self._fenced, self._without_leader):
+            failed.clear()
 
     # Leaders
 
@@ -264,11 +304,26 @@ class TransactionMarkerChannelManager:
         if not self._retries.is_set:
             self._retries.schedule_at(self._loop.time() + _RETRY_S)
 
+    def _back_off(self, pending: PendingCompleteTxn, fenced: list[TopicPartition], epoch: int) -> None:
+        """Send the markers of partitions that fenced this coordinator's `epoch` again, later each time."""
+        if self._coordinator.coordinator_epoch(pending.transaction) != epoch:
+            self._retry_later(self._failed, UnsentMarkers(pending, fenced))
+            return
+        by_delay: dict[float, list[TopicPartition]] = {}
+        for partition in fenced:
+            delay_s = min(2 * pending.fenced_retry_s.get(partition, _RETRY_S / 2), _MAX_FENCED_RETRY_S)
+            pending.fenced_retry_s[partition] = delay_s
+            by_delay.setdefault(delay_s, []).append(partition)
+        for delay_s, partitions in by_delay.items():
+            self._fenced_count += 1
+            due_s = self._loop.time() + delay_s
+            heappush(self._fenced, FencedMarkers(due_s, self._fenced_count, epoch, UnsentMarkers(pending, partitions)))
+        self._fenced_retries.schedule_at(self._fenced[0].due_s)
+
     # Requests
 
     def _send(self, broker_id: int, queue: deque[UnsentMarkers]) -> None:
-        sent = InFlightMarkers(broker_id, {})
-        epochs: dict[PendingCompleteTxn, int] = {}
+        sent = InFlightMarkers(broker_id, {}, {})
         left = _WORK_A_REQUEST
         while queue and left > 0:
             pending, partitions = queue.popleft()
@@ -276,13 +331,13 @@ class TransactionMarkerChannelManager:
             if not self._is_pending(pending) or epoch is None:
                 continue
             left -= len(partitions) + _WORK_TO_COMPLETE
-            epochs[pending] = epoch
+            sent.epochs[pending] = epoch
             sent.partitions.setdefault(pending, []).extend(partitions)
         if not sent.partitions:
             return
         self._in_flight.add(broker_id)
         request = WriteTxnMarkersRequest(
-            markers=[_marker(pending, partitions, epochs[pending]) for pending, partitions in sent.partitions.items()]
+            markers=[_marker(pending, each, sent.epochs[pending]) for pending, each in sent.partitions.items()]
         )
         if broker_id == self._node_id:
             self._write_locally(request, sent)
@@ -347,7 +402,8 @@ class TransactionMarkerChannelManager:
         for pending, partitions in sent.partitions.items():
             if self._is_pending(pending):
                 found = errors.get(pending.transaction.metadata.producer_id, {})
-                self._acknowledge(pending, partitions, found, has_response=response is not None)
+                epoch = sent.epochs[pending]
+                self._acknowledge(pending, partitions, found, epoch=epoch, has_response=response is not None)
         self._router.schedule()
 
     def _acknowledge(
@@ -356,19 +412,27 @@ class TransactionMarkerChannelManager:
         partitions: Iterable[TopicPartition],
         errors: dict[TopicPartition, int],
         *,
+        epoch: int,
         has_response: bool,
     ) -> None:
-        failed = []
+        failed, fenced = [], []
         for partition in partitions:
             error = errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR if has_response else None)
             if error is not None and error not in _NOT_LOGGED and (partition, error) not in pending.logged:
                 pending.logged.add((partition, error))
                 level = logging.INFO if error == ErrorCode.INVALID_PRODUCER_EPOCH else logging.WARNING
                 _log.log(level, "%s-%d refused %s: %s", *partition, pending, ErrorCode(error).name)
+            if error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                fenced.append(partition)
+                continue
+            if pending.fenced_retry_s:
+                pending.fenced_retry_s.pop(partition, None)
             if error in _DONE:
                 pending.missing.discard(partition)
             else:
                 failed.append(partition)
+        if fenced:
+            self._back_off(pending, fenced, epoch)
         if failed:
             self._retry_later(self._failed, UnsentMarkers(pending, failed))
         self._complete_if_written(pending)

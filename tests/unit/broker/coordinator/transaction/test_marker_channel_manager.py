@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
@@ -317,9 +318,64 @@ def test_marker_is_sent_again_to_a_partition_with_a_newer_coordinator_epoch_unti
     assert rig.requests() == ["2: 7 y[0, 1]", "2: 7 y[0]"]
     rig.epoch = 6
     rig.errors.clear()
-    rig.run(RETRY_S)
+    rig.run(2 * RETRY_S)
     assert [request.markers[0].coordinator_epoch for _, request in rig.sent] == [6]
     assert (rig.completed, len(rig.markers)) == (["t"], 0)
+
+
+def test_fenced_marker_is_sent_again_after_a_backoff_that_doubles_up_to_ten_seconds(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    rig.add("t", ("y", 0))
+    sent_s, request_count = [], 0
+    while rig.loop.time() < 40:
+        rig.loop.run_until_complete(asyncio.sleep(0.05))
+        rig.markers.leaders_changed()  # does not shorten the backoff
+        if len(rig.sent) > request_count:
+            sent_s.append(rig.loop.time())
+            request_count = len(rig.sent)
+    gaps_s = [later - earlier for earlier, later in itertools.pairwise(sent_s)]
+    assert gaps_s == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10], abs=0.11)
+
+
+def test_backoff_of_a_fenced_marker_begins_anew_after_another_response(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    rig.add("t", ("y", 0))
+    rig.run(5)
+    rig.errors["y", 0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    rig.run(6.5)
+    rig.errors["y", 0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    rig.run(RETRY_S)
+    rig.requests()
+    rig.run(RETRY_S)
+    assert rig.requests() == ["2: 7 y[0]"]
+
+
+def test_fenced_marker_is_sent_at_once_with_a_new_epoch(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    rig.add("t", ("y", 0))
+    rig.run(6)
+    rig.requests()
+    rig.epoch = 6
+    rig.errors.clear()
+    rig.markers.leaders_changed()
+    rig.run()
+    assert (rig.requests(), rig.completed) == (["2: 7 y[0]"], ["t"])
+
+
+def test_epoch_that_has_changed_before_the_response_needs_no_backoff(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    rig.add("t", ("y", 0))
+    rig.run(5)
+    rig.requests()
+    rig.holding = True
+    rig.run(6.5)
+    [(_, request)] = rig.sent
+    rig.epoch = 6
+    rig.holding = False
+    rig.responses[-1].set_result(rig.response(request))
+    rig.errors.clear()
+    rig.run(RETRY_S)
+    assert (rig.completed, [one.markers[0].coordinator_epoch for _, one in rig.sent]) == (["t"], [5, 6])
 
 
 def test_fenced_marker_is_forgotten_once_another_broker_is_the_coordinator(rig: Rig) -> None:
