@@ -12,10 +12,11 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 FLIGHTS = 336_776
+DAYS = 365
 LAST_DAY = "2014-01-01"  # in UTC: the year's last flights leave in the evening, New York time
 CLOSING_MS = 1_389_139_200_000  # a week later: 2014-01-08
 MINUTE_MS = 60_000
@@ -39,13 +40,18 @@ def rows(table: str) -> Iterator[Row]:
     return _parse(header, lines)
 
 
-def departures() -> Iterator[list[ProducerRecord]]:
-    """Yield the year's flights one day at a time, each in the order of scheduled departure, keyed by carrier."""
+def flights(days: int = DAYS) -> Iterator[Iterator[Row]]:
+    """Yield the flights of each of the year's first days."""
     header, *lines = _lines("flights")
     lines.sort(key=_month_and_day)  # in the file, October follows January
-    for _, day in groupby(lines, key=_month_and_day):
-        flights = _parse(header, day)
-        records = [ProducerRecord((row["carrier"] or "").encode(), to_json(row), scheduled_ms(row)) for row in flights]
+    for _, day in islice(groupby(lines, key=_month_and_day), days):
+        yield _parse(header, day)
+
+
+def departures(days: int = DAYS) -> Iterator[list[ProducerRecord]]:
+    """Yield the flights of each of the year's first days, in the order of scheduled departure, keyed by carrier."""
+    for day in flights(days):
+        records = [ProducerRecord((row["carrier"] or "").encode(), to_json(row), scheduled_ms(row)) for row in day]
         yield sorted(records, key=lambda record: record.timestamp_ms or 0)
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import join, table, windows
 from spark_jobs.flights import check, feed, picture
-from spark_jobs.flights.dataset import CLOSING_MS
+from spark_jobs.flights.dataset import CLOSING_MS, DAYS
 from spark_jobs.io import Destination
 from spark_jobs.session import spark_session
 
@@ -42,12 +42,13 @@ def main() -> int:
     parser.add_argument("--data", default="demo-data", metavar="DIR", help="default: %(default)s")
     parser.add_argument("--reset", action="store_true", help="delete the data of earlier runs first")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")
+    parser.add_argument("--days", type=int, default=DAYS, help="how much of the year (default: %(default)s)")
     options = parser.parse_args()
     if options.reset:
         shutil.rmtree(options.data, ignore_errors=True)
     os.makedirs(options.data, exist_ok=True)
     with running_cluster(f"{options.data}/cluster") as bootstrap:
-        return _run(bootstrap, options.data, options.seconds)
+        return _run(bootstrap, options.data, options.seconds, options.days)
 
 
 @contextlib.contextmanager
@@ -101,7 +102,7 @@ def start_jobs(spark: SparkSession, bootstrap: str, data: str) -> Sequence[Strea
     return windows.start(spark, delays), join.start(spark, with_planes), table.start(spark, planes)
 
 
-def _run(bootstrap: str, data: str, seconds: float) -> int:
+def _run(bootstrap: str, data: str, seconds: float, days: int) -> int:
     feed.create_topics(bootstrap)
     for name, count in feed.load_reference_tables(bootstrap).items():
         _say(f"topic {name}: {count:,} rows")
@@ -109,7 +110,7 @@ def _run(bootstrap: str, data: str, seconds: float) -> int:
     queries = start_jobs(spark, bootstrap, data)
     _say("the jobs windows, join and table run; replaying the year 2013 ...")
     started = time.monotonic()
-    sent = feed.replay_flights(bootstrap, seconds=seconds, report=_report_month)
+    sent = feed.replay_flights(bootstrap, seconds=seconds, report=_report_month, days=days)
     took = time.monotonic() - started
     _say(f"topic flights: {sent:,} records sent in {took:.1f} s" if sent else "topic flights: complete already")
     for query in queries:
@@ -123,7 +124,7 @@ def _run(bootstrap: str, data: str, seconds: float) -> int:
         query.stop()
         batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
         _say(f"{query.name} read {sum(b['numInputRows'] for b in batches):,} records in {len(batches)} micro-batches")
-    complaints = _results(spark, bootstrap, data)
+    complaints = _results(spark, bootstrap, data, days)
     spark.stop()
     for complaint in complaints:
         _say(f"MISMATCH: {complaint}")
@@ -131,7 +132,7 @@ def _run(bootstrap: str, data: str, seconds: float) -> int:
     return 1 if complaints else 0
 
 
-def _results(spark: SparkSession, bootstrap: str, data: str) -> list[str]:
+def _results(spark: SparkSession, bootstrap: str, data: str, days: int) -> list[str]:
     """Draw the delays; return the differences of all results from the oracle."""
     delays = check.delays(spark, bootstrap).cache()
     rows = delays.where("values > 0").collect()
@@ -141,7 +142,7 @@ def _results(spark: SparkSession, bootstrap: str, data: str) -> list[str]:
     picture.save(means, f"{data}/delays.png")
     _say(f"\nthe same as a picture: {data}/delays.png")
     planes = spark.read.format("delta").load(f"{data}/planes")
-    return check.compare(delays, planes, spark.read.parquet(f"{data}/flights-with-planes"))
+    return check.compare(delays, planes, spark.read.parquet(f"{data}/flights-with-planes"), days)
 
 
 def _is_closed(query: StreamingQuery) -> bool:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,9 +47,7 @@ class StreamRecord(NamedTuple):
 def flights(days: int) -> tuple[StreamRecord, ...]:
     """Return the flights of the first days of 2013, in the order of their departures."""
     return tuple(
-        StreamRecord(record.key, record.value, record.timestamp_ms or 0)
-        for day in islice(departures(), days)
-        for record in day
+        StreamRecord(record.key, record.value, record.timestamp_ms or 0) for day in departures(days) for record in day
     )
 
 

@@ -1,4 +1,7 @@
-"""A standalone cluster of Spark, master and two workers as processes, runs `windows` by `barnabas spark submit`."""
+"""A standalone cluster of Spark, master and workers as processes, runs `windows` by `barnabas spark submit`.
+
+`make prove` takes two workers.
+"""
 
 import json
 import os
@@ -15,10 +18,11 @@ from spark_jobs.submission import spark_submit
 from tests.broker_process import BrokerProcess
 from tests.chaos.cluster import wait_until
 from tests.setups import require
+from tests.spark import small
 from tests.spark.streams import StreamRecord, create, read, write
 
 NOON_MS = 1_767_268_800_000
-WORKERS = 2
+WORKERS = int(os.environ.get("BARNABAS_TEST_SPARK_WORKERS", "1"))
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 
@@ -27,7 +31,12 @@ WORKER = "org.apache.spark.deploy.worker.Worker"
 def daemon(name: str, log: Path, *words: str) -> Iterator[None]:
     """Run a process of Spark; its log goes to a file."""
     command = [str(Path(spark_submit()).with_name("spark-class")), name, "--host", "127.0.0.1", *words]
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": small.JAVA,
+    }
     with open(log, "wb") as file, subprocess.Popen(command, env=environment, stdout=file, stderr=file) as running:
         try:
             yield
@@ -37,7 +46,7 @@ def daemon(name: str, log: Path, *words: str) -> Iterator[None]:
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    """The URL of a cluster of two workers with a core each."""
+    """The URL of a cluster, whose workers have a core each."""
     require("java")
     log = tmp_path / "master.log"
     with ExitStack() as stack:
@@ -62,7 +71,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield found[1]
 
 
-def test_windows_runs_on_two_workers(broker: BrokerProcess, master: str, tmp_path: Path) -> None:
+def test_windows_runs_on_the_workers(broker: BrokerProcess, master: str, tmp_path: Path) -> None:
     create(broker.bootstrap, "clicks", "pages", partitions=2)
     records = [
         StreamRecord(b"", json.dumps({"page": f"p{number % 3}"}).encode(), NOON_MS + number * 1000, (), number % 2)
@@ -71,6 +80,7 @@ def test_windows_runs_on_two_workers(broker: BrokerProcess, master: str, tmp_pat
     closing = [StreamRecord(b"", b'{"page": "closing"}', NOON_MS + 10**8, (), partition) for partition in (0, 1)]
     write(broker.bootstrap, "clicks", [*records, *closing])
     spark = ["--master", master, "--executor-memory", "512m", "--conf", "spark.ui.enabled=false"]
+    spark += ["--conf", f"spark.executor.extraJavaOptions={small.JAVA}"]
     spark += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2"]
     job = ["windows", "-b", broker.bootstrap, "-t", "clicks", "--key", "page", "--available-now"]
     job += ["--checkpoint", str(tmp_path / "c"), "--to", "topic:pages"]
