@@ -34,6 +34,9 @@ def main() -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:  # during the imports; later the commands handle it
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one has no traceback
         return _INTERRUPTED
     except OSError as error:
         from barnabas.commands import NO_SPACE, forget_output

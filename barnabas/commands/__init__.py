@@ -6,6 +6,8 @@ Results go to standard output, errors to standard error. The exit status is 0 on
     SIGINT, SIGTERM    130 and 143; 0 if the command has no other end, as `consume` without --exit, or --watch
     SIGHUP             129: the last output may not have arrived
 
+A second SIGINT or SIGTERM ends the command at once, whatever its clients still wait for.
+
 `_parser.py` parses the command line.
 """
 
@@ -106,20 +108,37 @@ def open_closed_streams() -> None:
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _terminate)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell ignores it for commands behind `&`
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hang_up)
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is not signal.SIG_DFL:  # else the process is ending
+                signal.signal(number, handler)
+
+
+def _end_at_the_next() -> None:
+    """Let the next SIGINT or SIGTERM end the process, without a traceback, until it has exited."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    _end_at_the_next()
+    raise KeyboardInterrupt
 
 
 def _terminate(_: int, __: FrameType | None) -> None:
+    _end_at_the_next()
     raise Terminated
 
 
 def _hang_up(number: int, _: FrameType | None) -> None:
     # The kernel and the shell may each send one: the second must not interrupt the shutdown.
     signal.signal(number, signal.SIG_IGN)
+    _end_at_the_next()
     raise HungUp

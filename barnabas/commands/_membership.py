@@ -25,6 +25,20 @@ def is_joining(client: KafkaConsumer) -> bool:
     return bool(client._coordinator.rebalance_in_progress())
 
 
+def waits_for_others(client: KafkaConsumer, options: argparse.Namespace) -> bool:
+    """Return whether a group that rebalances has members besides this one; True if that is unknown.
+
+    An empty group has none: it waits for `group.initial.rebalance.delay.ms` before its first generation.
+    """
+    from kafka.errors import KafkaError
+
+    group, own = client.config["group_id"], client._coordinator._generation.member_id
+    with contextlib.suppress(CommandError, KafkaError), admin(options, request_timeout_ms=LEAVE_MS) as beside:
+        members = beside.describe_groups([group])[group]["members"]
+        return any(member["member_id"] != own for member in members)
+    return True
+
+
 def keep_joining(client: KafkaConsumer) -> None:
     """Make a member complete a pending join; to be called before each `poll`.
 

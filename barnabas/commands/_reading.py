@@ -6,6 +6,7 @@ the start of the batch, so that a group never commits records that may not have 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import re
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._membership import is_joining, keep_joining
+from barnabas.commands._membership import is_joining, keep_joining, waits_for_others
 from barnabas.commands._offsets import Range, resolve
 from barnabas.commands._output import CommandError, some
 from barnabas.commands._topics import compiled, is_pattern
@@ -33,8 +34,8 @@ MAX_RECORDS = 5000
 class RangeReading:
     """Partitions from an offset on, each up to its own end if it has one.
 
-    A partition is started when its leader answers; the others, `unread`, are retried meanwhile. `joining_s` and
-    `uncoordinated` are as in `GroupReading`.
+    A partition is started when its leader answers; the others, `unread`, are retried meanwhile. `joining_s`,
+    `uncoordinated` and `unpositioned` are as in `GroupReading`.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class RangeReading:
         self._again_s = 0.0
         self.joining_s = 0.0
         self.uncoordinated = False
+        self.unpositioned: list[TopicPartition] = []
         self._begin()
         if self._beyond and self._beyond.keys() == self._first.keys() and not self.unread:
             ends = some([f"{one.topic}-{one.partition} ends at {end}" for one, end in sorted(self._beyond.items())])
@@ -114,6 +116,10 @@ class RangeReading:
     def give_up(self) -> None:
         """Stop retrying the `unread` partitions."""
         self._deadline_s = 0.0
+
+    def waits_for_others(self, _: argparse.Namespace) -> bool:
+        """Return False, as without a group no reading waits for members."""
+        return False
 
     def _begin(self) -> None:
         """Assign the partitions whose leaders answer now, in addition to those already assigned."""
@@ -204,6 +210,15 @@ class GroupReading:
     def joining_s(self) -> float:
         """Return for how long the group has been rebalancing; 0 if it is not."""
         return 0.0 if self._joining_since_s is None else time.monotonic() - self._joining_since_s
+
+    @property
+    def unpositioned(self) -> list[TopicPartition]:
+        """Return the assigned partitions whose committed offset has not been received."""
+        return sorted(one for one in self._client.assignment() if self._client.position(one, timeout_ms=0) is None)
+
+    def waits_for_others(self, options: argparse.Namespace) -> bool:
+        """Return whether the rebalance waits for other members, or may do so."""
+        return waits_for_others(self._client, options)
 
     @property
     def uncoordinated(self) -> bool:

@@ -7,12 +7,14 @@ this module for the reason. Only a failed directory is permanent.
 from __future__ import annotations
 
 import argparse
+import shlex
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import admin
+from barnabas.commands._held_back import pending_offsets
 from barnabas.commands._output import CommandError, complain, some
 from barnabas.commands._partitions import led_by, without_leader, without_log
 from barnabas.commands._topics import choose, end_offsets, last_stable_offsets, partitions_of
@@ -98,6 +100,26 @@ def why_held_back(
             for name in [f"{topic}-{index}"]
         ]
         return f"{some(held)}; `barnabas topic describe` shows them" if held else None
+    return None
+
+
+def why_pending(options: argparse.Namespace, partitions: Collection[TopicPartition]) -> str | None:
+    """Return which of these partitions have a pending offset of the consumer's group; None if none has.
+
+    A read_committed consumer begins to read a partition when the transaction that commits its offset has ended.
+    """
+    from kafka.errors import KafkaError
+
+    if not partitions:
+        return None
+    with suppress(CommandError, KafkaError), admin(options, request_timeout_ms=2 * QUORUM_MS) as client:
+        found, transactions = pending_offsets(client, options.group, partitions)
+        if pending := [f"{one.topic}-{one.partition}" for one in found if one in partitions]:
+            return (
+                f"offsets of {some(pending)} are pending: group {options.group} waits for the end of "
+                f"{some(transactions) or 'an open transaction'}; `barnabas group describe "
+                f"{shlex.quote(options.group)}` shows them"
+            )
     return None
 
 

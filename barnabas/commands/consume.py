@@ -27,7 +27,7 @@ from barnabas.commands._output import CommandError, WrongCall, complain, some
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
 from barnabas.commands._silence import Silence, listening, repeating
-from barnabas.commands._unserved import STALLED_S, Unserved, why_held_back, why_quiet, why_uncoordinated
+from barnabas.commands._unserved import STALLED_S, Unserved, why_held_back, why_pending, why_quiet, why_uncoordinated
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -212,7 +212,7 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
     progress = Progress(reading.expected(options.count), "record", hidden=options.quiet or sys.stdout.isatty())
     began = arrived_at = time.monotonic()
     why: str | None = None
-    reported_joining = False
+    checked_joining = False
     may_be_held_back = committed
     with progress:
         while remaining != 0 and not reading.done:
@@ -224,11 +224,11 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                 out.flush()
             progress.advance(len(records))
             now = time.monotonic()
-            if records:
+            if records or (reading.joining_s and not reading.uncoordinated):
                 arrived_at = now
-            if reading.joining_s > STALLED_S and not reported_joining:
+            if reading.joining_s > STALLED_S and not checked_joining and reading.waits_for_others(options):
                 complain(options.command, f"waiting for group {options.group}: {REBALANCING}")
-            reported_joining = reading.joining_s > STALLED_S
+            checked_joining = reading.joining_s > STALLED_S
             if why is None and now - (began if reading.unread else arrived_at) > STALLED_S:
                 try:
                     if reading.uncoordinated:
@@ -243,6 +243,9 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                 else:
                     if why:
                         complain(options.command, f"{why}; waiting for it")
+                    elif committed and options.group and (pending := why_pending(options, reading.unpositioned)):
+                        complain(options.command, pending)
+                        why = pending
                     elif may_be_held_back and (held := why_held_back(options, options.topic, options.partition)):
                         may_be_held_back = False  # report it once: transactions may be long and many
                         complain(options.command, held)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from barnabas.commands import consume
 from tests.broker_process import COMMAND, BrokerProcess
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command
@@ -30,3 +35,40 @@ def test_consumer_reports_a_rebalance_and_one_signal_ends_it_at_once(
     admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap, "log_level": 0})
     described = admin.describe_consumer_groups([topic])[topic].result(30)
     assert len(described.members) == 1  # the killed member
+
+
+def test_member_of_a_new_group_waits_silently_for_its_first_generation(
+    call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BrokerProcess(tmp_path, {"group.initial.rebalance.delay.ms": 1500}) as broker:
+        call("produce", "t", "-b", broker.bootstrap, stdin=b"1\n")
+        call("consume", "t", "-g", "first", "-e", "-b", broker.bootstrap)  # creates __consumer_offsets
+        monkeypatch.setattr(consume, "STALLED_S", 0.7)
+        assert call("consume", "t", "-g", "g", "-e", "-b", broker.bootstrap) == (0, "1\n", "")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_ends_a_member_whose_coordinator_does_not_answer(
+    call: Command, tmp_path: Path, ending: signal.Signals
+) -> None:
+    with BrokerProcess(tmp_path, {"group.initial.rebalance.delay.ms": 0}) as broker:
+        call("produce", "t", "-b", broker.bootstrap, stdin=b"1\n")
+        line = [*COMMAND, "consume", "t", "-g", "g", "-b", broker.bootstrap]
+        with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as member:
+            assert present(member.stdout).readline() == b"1\n"
+            os.kill(broker.pid, signal.SIGSTOP)
+            member.send_signal(ending)
+            deadline = time.monotonic() + 5  # to leave the group takes longer
+            while catches(member.pid, ending):
+                assert time.monotonic() < deadline
+            member.send_signal(ending)
+            member.wait()
+            os.kill(broker.pid, signal.SIGCONT)
+            assert b"Traceback" not in present(member.stderr).read()
+    assert member.returncode == -ending
+
+
+def catches(process: int, number: signal.Signals) -> bool:
+    """Return whether a process has a handler for a signal."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return bool(int(present(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE))[1], 16) >> (number - 1) & 1)

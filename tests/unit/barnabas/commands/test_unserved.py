@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.commands import _reading, _sending, _silence, _unserved, consume
 from barnabas.commands._output import CommandError
@@ -92,6 +93,30 @@ def test_record_that_waits_for_a_producer_id_reports_the_lost_controller(halved:
         why = "no controller answers: it takes more than half of the nodes 1; none can be reached; retrying"
         assert present(producing.stderr).readline() == f"barnabas produce: {why}\n"
         producing.kill()
+
+
+def test_member_names_the_transaction_that_its_committed_offset_waits_for(
+    barnabas: Command, shared_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "STALLED_S", 0.5)
+    monkeypatch.setattr(consume, "GIVE_UP_S", 1.0)
+    barnabas("produce", topic, stdin=b"1\n2\n3\n")
+    consumer = Consumer({"bootstrap.servers": shared_broker.bootstrap, "group.id": topic})
+    producer = transactional_producer(shared_broker, f"id-{topic}")
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 2)], consumer.consumer_group_metadata())
+    shown = barnabas("consume", topic, "-g", topic, "-e")
+    producer.commit_transaction()
+    consumer.close()
+    assert (shown.status, shown.out) == (1, "")
+    first, second = shown.err.splitlines()
+    assert first == second
+    assert re.fullmatch(
+        rf"barnabas consume: offsets of {topic}-0 are pending: group {topic} waits for the end of the transaction of "
+        rf"id-{topic} \(__consumer_offsets-\d+, offset \d+\); `barnabas group describe {topic}` shows them",
+        first,
+    )
+    assert barnabas("consume", topic, "-g", topic, "-e").out == "3\n"
 
 
 def test_each_unreachable_leader_is_named_with_its_partitions() -> None:
