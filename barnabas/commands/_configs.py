@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas._arguments import did_you_mean
 from barnabas.commands._client import send
 from barnabas.commands._output import CommandError, explain_code
+from barnabas.commands._topics import closest
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -86,7 +87,8 @@ def describe_configs(
     )
     (result,) = send(client, request, node).results
     if result.error_code:
-        raise CommandError(f"{of}: {explain_code(result.error_code, result.error_message)}")
+        meant = closest(client, name) if of.startswith("topic/") else ""
+        raise CommandError(f"{of}: {explain_code(result.error_code, result.error_message)}{meant}")
     return sorted((_setting(entry, of) for entry in result.configs), key=lambda setting: setting.name)
 
 

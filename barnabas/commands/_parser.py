@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from barnabas._arguments import Help, Parser, did_you_mean, unknown_arguments
 
@@ -151,3 +151,28 @@ class _Parser(Parser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._negative_number_matcher = re.compile(r"-\d")  # no option starts so
+        self._is_intermixed = False
+
+    def parse_known_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse options and other arguments in any order; the error about missing ones names all of both kinds.
+
+        argparse parses the options first, and would name only the missing ones of these.
+        """
+        self._is_intermixed = True
+        try:
+            return super().parse_known_intermixed_args(args, namespace)
+        except _MissingError:
+            pass
+        finally:
+            self._is_intermixed = False
+        return self.parse_known_args(args)
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the message."""
+        if self._is_intermixed and message.startswith("the following arguments are required"):
+            raise _MissingError
+        super().error(message)
+
+
+class _MissingError(Exception):
+    """Required arguments are missing."""

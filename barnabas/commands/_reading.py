@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._membership import is_joining, keep_joining, waits_for_others
 from barnabas.commands._offsets import Range, resolve
 from barnabas.commands._output import CommandError, some
@@ -317,7 +318,7 @@ def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[i
     for name in names:
         partitions = client.partitions_for_topic(name) if name in known else None
         if not partitions:
-            raise CommandError(f"there is no topic {name}")
+            raise CommandError(f"there is no topic {name}{did_you_mean(name, known)}")
         for index in wanted or ():
             if index not in partitions:
                 raise CommandError(f"{name} has partitions 0 to {max(partitions)}, no {index}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._output import WrongCall
 
 if TYPE_CHECKING:
@@ -56,10 +57,21 @@ def unmatched(names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list
     return [name for name in names if is_pattern(name) and not any(map(compiled(name).match, found))]
 
 
-def missing(names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list[str]:
+def closest(client: KafkaAdminClient, name: str) -> str:
+    """Return "; did you mean X?" for the topic whose name is closest to that of a missing one, or "" if none is."""
+    known = [topic["name"] for topic in client.describe_topics(None)]
+    return "" if name in known else did_you_mean(name, known)
+
+
+def unknown_topic(client: KafkaAdminClient, name: str) -> str:
+    """Return the error message for a missing topic, with the closest name."""
+    return UNKNOWN_TOPIC + closest(client, name)
+
+
+def missing(client: KafkaAdminClient, names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return an error message for each name and pattern in `names` without a topic among the descriptions `topics`."""
     topics = list(topics)
-    unknown = [f"{topic['name']}: {UNKNOWN_TOPIC}" for topic in topics if topic["error_code"]]
+    unknown = [f"{topic['name']}: {unknown_topic(client, topic['name'])}" for topic in topics if topic["error_code"]]
     there = [topic for topic in topics if not topic["error_code"]]
     return [*unknown, *(f"{pattern}: {NO_MATCH}" for pattern in unmatched(names, there))]
 

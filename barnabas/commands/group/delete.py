@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
+from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active, suggested
 from barnabas.commands._output import CommandError, Report, amount_of, explain_code
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     """Delete each group; return 1 if one cannot be deleted."""
     report = Report(options)
     with admin(options) as client:
-        for name, group in describe(client, options.group).items():
+        for name, group in suggested(client, describe(client, options.group)).items():
             try:
                 if isinstance(group, str):
                     raise CommandError(group)

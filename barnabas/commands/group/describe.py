@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, assigned, describe, lag_rows, suggested
 from barnabas.commands._held_back import held_back, notes, pending_offsets
-from barnabas.commands._output import complain_of, print_facts, print_table, show_json
+from barnabas.commands._output import amount_of, complain_of, print_facts, print_table, show_json
 from barnabas.commands._watch import add_watch, repeat
 
 EXAMPLES = """
@@ -57,6 +57,7 @@ def _described(client: Any, group: GroupView) -> dict[str, Any]:
         "state": group.state,
         "protocol": group.protocol,
         "lag": sum(lags) if lags or not partitions else None,  # None if nothing is committed: the lag is unknown, not 0
+        "uncommitted_partitions": sum(row["lag"] is None and not row["deleted"] for row in partitions),
         "members": [
             {
                 "member": member["member_id"],
@@ -93,9 +94,10 @@ def _by_partition(rows: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
 
 
 def _print(group: dict[str, Any], members: bool) -> None:
-    print_facts(
-        {**{name: group[name] for name in ("group", "state", "protocol", "lag")}, "members": len(group["members"])}
-    )
+    facts = {name: group[name] for name in ("group", "state", "protocol", "lag")}
+    if group["lag"] is not None and (without := group["uncommitted_partitions"]):
+        facts["lag"] = f"{group['lag']} (nothing is committed for {amount_of(without, 'partition')})"
+    print_facts({**facts, "members": len(group["members"])})
     if members:
         print_table(MEMBERS, group["members"])
     elif group["partitions"]:

@@ -12,13 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
+from barnabas.commands._groups import UNKNOWN_GROUP, GroupView, committed_offsets, describe, refuse_active, suggested
 from barnabas.commands._offsets import Point, parse_point, resolve
 from barnabas.commands._output import CommandError, complain, explain_code, show, some
-from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
+from barnabas.commands._topics import choose, end_offsets, offsets_at, partitions_of, start_offsets, unknown_topic
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
+
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas group seek readers --to start --dry-run
@@ -59,11 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Commit the new offsets for the group, and print them with the old ones."""
     with admin(options) as client:
-        group = describe(client, [options.group])[options.group]
+        group = suggested(client, describe(client, [options.group]))[options.group]
         if isinstance(group, GroupView):
             refuse_active(group)
         elif not options.topics and not (options.to_file or options.to_group or isinstance(options.to, str)):
-            raise CommandError(f"{options.group}: {group}; with --topics, it is created")
+            why = group.replace(UNKNOWN_GROUP, f"{UNKNOWN_GROUP}; with --topics, it is created")
+            raise CommandError(f"{options.group}: {why}")
         new = not isinstance(group, GroupView)
         before = committed_offsets(client, options.group)
         after = _targets(client, options, before)
@@ -85,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _targets(
-    client: KafkaAdminClient, options: argparse.Namespace, before: dict[TopicPartition, int]
+    client: Admin, options: argparse.Namespace, before: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     path = options.to_file or (options.to if isinstance(options.to, str) else None)
     wanted: dict[TopicPartition, int] = {}
@@ -94,7 +97,10 @@ def _targets(
     elif options.to_group:
         wanted = committed_offsets(client, options.to_group)
         if not wanted:
-            raise CommandError(f"{options.to_group} has no committed offsets")
+            found = suggested(client, describe(client, [options.to_group]))[options.to_group]
+            raise CommandError(
+                f"{options.to_group}: {found}" if isinstance(found, str) else f"{found.name} has no committed offsets"
+            )
     chosen = _chosen(client, options.topics, wanted or before)
     if not chosen:
         raise CommandError(f"{options.group} has no committed offsets; give --topics")
@@ -118,7 +124,7 @@ def _chosen(
     described = choose(client, names) if names else []
     missing = [topic["name"] for topic in described if topic["error_code"]]
     if missing:
-        raise CommandError(f"{', '.join(missing)}: {UNKNOWN_TOPIC}")
+        raise CommandError("; ".join(f"{name}: {unknown_topic(client, name)}" for name in missing))
     existing = partitions_of(described)
     if not topics:
         named = set(default)

@@ -8,7 +8,7 @@ import argparse
 
 from barnabas.commands._client import MAX_INT32, add_common_options, admin, partition_count
 from barnabas.commands._output import Report, amount_of, explain_code
-from barnabas.commands._topics import UNKNOWN_TOPIC, choose
+from barnabas.commands._topics import choose, unknown_topic
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     with admin(options) as client, controller_awaited(options):
         for topic in choose(client, options.topic):
             if topic["error_code"]:
-                report.failed(topic["name"], UNKNOWN_TOPIC)
+                report.failed(topic["name"], unknown_topic(client, topic["name"]))
                 continue
             total = len(topic["partitions"]) + options.num
             if total > MAX_INT32:

@@ -13,7 +13,7 @@ from barnabas.commands._client import add_common_options, admin, each_once, pair
 from barnabas.commands._config_changes import Outcome, notes, outcomes
 from barnabas.commands._configs import DELETE, SET, Change, alter_configs, known_settings
 from barnabas.commands._output import CommandError, Report, WrongCall, amount_of, explain_code
-from barnabas.commands._topics import choose
+from barnabas.commands._topics import choose, unknown_topic
 from barnabas.commands._unserved import controller_awaited
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def _alter(client: Admin, topic: str, changes: Sequence[Change], options: argpar
 def _add_partitions(client: Admin, topic: str, total: int, *, dry_run: bool) -> int:
     """Set a topic's number of partitions; return how many it had."""
     (described,) = choose(client, [topic])
+    if described["error_code"]:
+        raise CommandError(unknown_topic(client, topic))
     (result,) = client.create_partitions({topic: total}, raise_errors=False, validate_only=dry_run).results
     _refuse(explain_code(result.error_code, result.error_message) if result.error_code else None)
     return len(described["partitions"])

@@ -13,11 +13,11 @@ from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import Report, amount_of, explain_code
 from barnabas.commands._topics import (
     NO_MATCH,
-    UNKNOWN_TOPIC,
     choose,
     end_offsets,
     partitions_of,
     start_offsets,
+    unknown_topic,
     unmatched,
 )
 from barnabas.commands._unserved import controller_awaited
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             report.failed(pattern, NO_MATCH)
         for topic in chosen:
             if topic["error_code"] and not options.if_exists:
-                report.failed(topic["name"], UNKNOWN_TOPIC)
+                report.failed(topic["name"], unknown_topic(client, topic["name"]))
         there = [topic for topic in chosen if not topic["error_code"]]
         if not options.force:
             for topic in there:

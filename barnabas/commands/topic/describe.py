@@ -66,13 +66,14 @@ def run(options: argparse.Namespace) -> int:
         answering = client.answering()
         problems: list[str] = []
         described = [_described(client, topic, answering, options.all, problems) for topic in there]
+        unknown = missing(client, options.topic, chosen)
     if options.json:
         show_json(described)
     else:
         for number, topic in enumerate(described):
             sys.stdout.write("\n" if number else "")
             _print(topic)
-    return complain_of(options.command, [*missing(options.topic, chosen), *problems])
+    return complain_of(options.command, [*unknown, *problems])
 
 
 def _described(

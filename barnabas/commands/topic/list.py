@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the topics; return 1 if a named one does not exist."""
     with admin(options) as client:
         topics = choose(client, options.topic, options.internal)
+        problems = missing(client, options.topic, topics)
     there = [topic for topic in topics if not topic["error_code"]]
     rows = [
         {
@@ -37,7 +38,6 @@ def run(options: argparse.Namespace) -> int:
         }
         for topic in there
     ]
-    problems = missing(options.topic, topics)
     if options.quiet and not options.json:
         sys.stdout.writelines(f"{row['topic']}\n" for row in rows)
     elif rows or options.json or not problems:

@@ -15,13 +15,13 @@ from barnabas.commands._client import add_common_options, admin, number
 from barnabas.commands._offsets import Point, parse_point, resolve
 from barnabas.commands._output import CommandError, WrongCall, plain, show
 from barnabas.commands._topics import (
-    UNKNOWN_TOPIC,
     choose,
     end_offsets,
     is_pattern,
     offsets_at,
     partitions_of,
     start_offsets,
+    unknown_topic,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     with admin(options) as client:
         (topic,) = choose(client, [options.topic])
         if topic["error_code"]:
-            raise CommandError(f"{options.topic}: {UNKNOWN_TOPIC}")
+            raise CommandError(f"{options.topic}: {unknown_topic(client, options.topic)}")
         partitions = partitions_of([topic])
         if options.partition:
             partitions = [partition for partition in partitions if partition.partition in options.partition]

@@ -10,8 +10,8 @@ a marker with a later epoch would fence the coordinator itself. Brokers before K
 of a partition, nor the transactions of a coordinator: give --force.
 
 Coordinators do not say which transactional ids the user may not describe. A transaction that none of them lists may be
-a healthy one of such an id, unless the brokers' default transaction.max.timeout.ms, 15 minutes, has passed since its
-latest record: a younger one is refused.
+a healthy one of such an id, unless --max-transaction-timeout has passed since its latest record: a younger one is
+refused. Give the brokers' transaction.max.timeout.ms, unless that is the default, 15 minutes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import argparse
 import shlex
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import MAX_INT16, MAX_INT32, add_common_options, admin, natural
+from barnabas.commands._offsets import duration_ms
 from barnabas.commands._output import CommandError, Report, WrongCall, some
-from barnabas.commands._topics import choose
+from barnabas.commands._topics import choose, closest
 from barnabas.commands._transactions import (
     ADMIN_COORDINATOR_EPOCH,
     MAX_TIMEOUT_MS,
@@ -59,11 +60,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("-p", "--partition", type=partial(natural, most=MAX_INT32), required=True)
     parser.add_argument(
-        "-o", "--start-offset", type=natural, metavar="N", help="the offset of the transaction's first record"
+        "-o",
+        "--start-offset",
+        type=natural,
+        required=True,
+        action=_Alternative,
+        metavar="N",
+        help="the offset of the transaction's first record",
     )
-    parser.add_argument("--producer-id", type=natural, metavar="ID", help="in place of the start offset, all three:")
-    parser.add_argument("--producer-epoch", type=partial(natural, most=MAX_INT16), metavar="N")
-    parser.add_argument("--coordinator-epoch", type=partial(natural, most=MAX_INT32), metavar="N")
+    epoch, most = partial(natural, most=MAX_INT16), partial(natural, most=MAX_INT32)
+    help_text = "in place of the start offset, all three:"
+    parser.add_argument("--producer-id", type=natural, action=_Alternative, metavar="ID", help=help_text)
+    parser.add_argument("--producer-epoch", type=epoch, action=_Alternative, metavar="N")
+    parser.add_argument("--coordinator-epoch", type=most, action=_Alternative, metavar="N")
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=duration_ms,
+        default=MAX_TIMEOUT_MS,
+        metavar="DURATION",
+        help="the largest transaction timeout of any producer: younger transactions are refused "
+        f"(default: {MAX_TIMEOUT_MS // 60_000}m)",
+    )
     parser.add_argument(
         "--force",
         action="store_true",
@@ -73,6 +90,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_options(parser)
 
 
+class _Alternative(argparse.Action):
+    """The start offset, or an option of the producer: with one of these, all of them are required in its place."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, options: argparse.Namespace, values: Any, _: str | None = None
+    ) -> None:
+        setattr(options, self.dest, values)
+        for action in parser._actions:
+            if isinstance(action, _Alternative):
+                action.required = action.dest != "start_offset" and options.start_offset is None
+
+
 def run(options: argparse.Namespace) -> int:
     """Abort the transaction."""
     from kafka import TopicPartition
@@ -80,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
     producer = (options.producer_id, options.producer_epoch, options.coordinator_epoch)
     has_producer = producer != (None, None, None)
-    if has_producer == (options.start_offset is not None) or (has_producer and None in producer):
+    if has_producer and options.start_offset is not None:
         raise WrongCall("give either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
     report = Report(options)
     where = TopicPartition(options.topic, options.partition)
@@ -91,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.force:
             one = one or _open_of(client, spec)
             _check_hanging(client, spec)
-            _check_age(one)
+            _check_age(one, options.max_transaction_timeout)
             if has_producer:
                 _check_coordinator_epoch(client, spec)
         if options.dry_run:
@@ -118,7 +147,8 @@ def _open_of(client: Admin, spec: AbortTransactionSpec) -> Open:
     where = f"{spec.topic_partition.topic}-{spec.topic_partition.partition}"
     found, problems = open_transactions(client, [spec.topic_partition])
     if problems:
-        raise CommandError(f"{problems[0]}; {FORCE_MARKER}")
+        meant = closest(client, spec.topic_partition.topic)
+        raise CommandError(f"{problems[0]}{meant or f'; {FORCE_MARKER}'}")
     for one in found:
         if (spec.producer_id, spec.producer_epoch) == (one.producer_id, one.producer_epoch):
             return one
@@ -172,15 +202,15 @@ def _check_hanging(client: Admin, spec: AbortTransactionSpec) -> None:
     )
 
 
-def _check_age(one: Open) -> None:
+def _check_age(one: Open, max_timeout_ms: int) -> None:
     """Raise CommandError if the transaction, which no coordinator lists, is too young to be called hanging."""
     now_ms = int(time.time() * 1000)
-    if not may_hang(one, now_ms):
+    if not may_hang(one, now_ms, max_timeout_ms):
         raise CommandError(
             f"{one.partition.topic}-{one.partition.partition}: the transaction of producer {one.producer_id}, epoch "
             f"{one.producer_epoch}, may not hang: its latest record is {age_text(now_ms - one.last_ms)} old, and a "
             "producer whose transactional id the user may not describe could still commit it; try again when it has "
-            f"had no record for {age_text(MAX_TIMEOUT_MS)}; {FORCE}"
+            f"had no record for {age_text(max_timeout_ms)} (--max-transaction-timeout); {FORCE}"
         )
 
 
@@ -206,7 +236,7 @@ def _starting_at(client: Admin, where: TopicPartition, start: int) -> Open:
     """Return the transaction that starts at the offset."""
     transactions, problems = open_transactions(client, [where])
     if problems:
-        raise CommandError(problems[0])
+        raise CommandError(problems[0] + closest(client, where.topic))
     for one in transactions:
         if one.start == start:
             return one

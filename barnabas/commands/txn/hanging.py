@@ -82,8 +82,10 @@ def run(options: argparse.Namespace) -> int:
         if candidates and (unknown := not_listed(choose(client, [TRANSACTIONS]), away)):
             raise CommandError(f"cannot look up {len(candidates)} open transactions: {unknown}")
         found = hanging(client, brokers, candidates)
-    show(options, COLUMNS, [_row(one, now_ms, options.json) for one in found])
-    return complain_of(options.command, [*missing(options.topic, chosen), *problems, *failures])
+        problems = [*missing(client, options.topic, chosen), *problems, *failures]
+    if partitions or options.json or not problems:
+        show(options, COLUMNS, [_row(one, now_ms, options.json) for one in found])
+    return complain_of(options.command, problems)
 
 
 def _partitions(

@@ -4,20 +4,23 @@ For transactions without a timeout that their external coordinator will never en
 producers that must not go on. A producer of the same id is started, and nothing is sent with it.
 
 A transaction of the producer that its coordinator does not have hangs, and stays open: it is reported, with the command
-that aborts it, and the exit status is 1.
+that aborts it, and the exit status is 1. If the coordinator fails meanwhile, it is reported whether the transaction was
+aborted. The command may be repeated.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin, closing, connect
-from barnabas.commands._output import Report, amount_of
+from barnabas.commands._output import CommandError, Report, WrongCall, amount_of
 from barnabas.commands._topics import choose, partitions_of
 from barnabas.commands._transactions import (
     MAX_TIMEOUT_MS,
+    UNKNOWN_ID,
     abort_command,
     age_text,
     describe,
@@ -38,6 +41,9 @@ EXAMPLES = """
   barnabas txn terminate payments-1 --dry-run
   barnabas txn terminate payments-1
 """
+FENCE_MS = 10_000
+"""How long one producer waits for its id, of which there are `ATTEMPTS`."""
+ATTEMPTS = 2
 DECIDED = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 
 
@@ -50,20 +56,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Terminate each; return 1 if one does not exist, or its transaction is being ended already."""
+    from kafka.errors import KafkaError
+
     report = Report(options)
     with admin(options) as client:
         found = suggested(client, describe(client, options.transactional_id))
     for name, transaction in found.items():
         if isinstance(transaction, str):
-            report.failed(name, transaction)
+            unknown = transaction.startswith(UNKNOWN_ID)
+            report.failed(name, transaction if unknown else f"{transaction}; nothing was terminated: {_again(name)}")
         elif decided := DECIDED.get(transaction.state.value):
             report.failed(name, f"its {decided} is decided; the markers are being written")
         elif options.dry_run or not (failure := _fence(name, options)):
             _report_success(report, name, transaction, options)
         else:
-            report.failed(name, failure)
-    _report_hanging(report, {one.producer_id: name for name, one in found.items() if not isinstance(one, str)}, options)
+            _report_failure(report, name, transaction, failure, options)
+    producers = {one.producer_id: name for name, one in found.items() if not isinstance(one, str)}
+    try:
+        _report_hanging(report, producers, options)
+    except (CommandError, KafkaError) as error:
+        why = str(error) if isinstance(error, CommandError) else explained(error)
+        names = ", ".join(producers.values())
+        report.failed(names, f"cannot look for its hanging transactions: {why}; `barnabas txn hanging` finds them")
     return report.end()
+
+
+def _again(name: str) -> str:
+    return f"run `barnabas txn terminate {shlex.quote(name)}` again"
+
+
+def _report_failure(
+    report: Report, name: str, before: TransactionDescription, failure: str, options: argparse.Namespace
+) -> None:
+    """Report whether a transaction was terminated though its coordinator, or the way to it, failed meanwhile."""
+    from kafka.errors import KafkaError
+
+    try:
+        with admin(options) as client:
+            now = describe(client, [name])[name]
+    except (CommandError, KafkaError) as error:
+        now = str(error)
+    if isinstance(now, str):
+        report.failed(name, f"{failure}; it is unknown whether it was terminated: {_again(name)}, which does no harm")
+    elif _state(now) == _state(before):
+        report.failed(name, f"{failure}; nothing was terminated: {_again(name)}")
+    else:
+        _report_success(report, name, before, options)
+
+
+def _state(transaction: TransactionDescription) -> tuple[str, int, int]:
+    return transaction.state.value, transaction.producer_id, transaction.producer_epoch
 
 
 def _report_success(
@@ -100,13 +142,27 @@ def _report_hanging(report: Report, names: Mapping[int, str], options: argparse.
 
 
 def _fence(name: str, options: argparse.Namespace) -> str | None:
-    """Start a producer of this id, which aborts the transaction of the one before; return an error message or None."""
-    from kafka import KafkaProducer
-    from kafka.errors import KafkaError
+    """Start a producer of this id, which aborts the transaction of the one before; return an error message or None.
 
-    try:
-        with closing(connect(KafkaProducer, options, transactional_id=name)) as producer:
-            producer.init_transactions()
-    except KafkaError as error:
-        return explained(error)
-    return None
+    kafka-python 3.0.12 loses a request to a coordinator whose address refuses connections: another producer finds the
+    next coordinator.
+    """
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaError, KafkaTimeoutError
+
+    failure = ""
+    for _ in range(ATTEMPTS):
+        try:
+            with closing(connect(KafkaProducer, options, transactional_id=name, max_block_ms=FENCE_MS)) as producer:
+                producer.init_transactions()
+        except KafkaTimeoutError as error:
+            failure = explained(error)
+        except KafkaError as error:
+            return explained(error)
+        except WrongCall:
+            raise
+        except CommandError as error:
+            return str(error)
+        else:
+            return None
+    return failure

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from barnabas.commands._topics import choose, end_offsets, offsets_at, partitions_of, start_offsets, uuid_text
@@ -30,3 +31,27 @@ def test_topics_are_chosen_in_the_order_of_their_names_and_then_by_patterns(
         assert offsets_at(client, partitions, 1) == nothing
     finally:
         client.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topic describe {}",
+        "topic list {}",
+        "topic delete {}",
+        "topic trim {} --to 0",
+        "topic add-partitions {} -n 1",
+        "topic alter {} -p 2",
+        "topic alter {} -c retention.ms=1",
+        "config get topic/{} retention.ms",
+        "consume {} -e",
+        "group seek new --to start --topics {}",
+        "txn hanging -t {}",
+        "txn abort {} -p 0 -o 0",
+    ],
+)
+def test_mistyped_topic_is_answered_with_the_closest_one(barnabas: Command, words: str) -> None:
+    barnabas("topic", "create", "mistyped-topic", "--if-not-exists")
+    shown = barnabas(*words.format("mytisped-topic").split())
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err.endswith("; did you mean mistyped-topic?\n")

@@ -31,6 +31,18 @@ def test_only_the_offsets_of_a_topic_are_deleted(barnabas: Command, group: str) 
     assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
 
 
+def test_a_mistyped_group_is_answered_with_the_closest_one(barnabas: Command, group: str) -> None:
+    typed = group.replace("mistyped", "mytisped")
+    unknown = f"{typed}: there is no such group"
+    assert barnabas("group", "delete", typed).err == f"barnabas group delete: {unknown}; did you mean {group}?\n"
+    assert barnabas("group", "seek", typed, "--to", "start").err == (
+        f"barnabas group seek: {unknown}; with --topics, it is created; did you mean {group}?\n"
+    )
+    assert barnabas("group", "seek", "new", "--to-group", typed).err == (
+        f"barnabas group seek: {unknown}; did you mean {group}?\n"
+    )
+
+
 def test_group_with_members_is_kept_and_missing_group_is_named(
     barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
 ) -> None:

@@ -44,6 +44,19 @@ def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(
     assert (described["lag"], described["partitions"][0]["lag"]) == (None, None)
 
 
+def test_lag_of_partitions_without_a_committed_offset_is_not_part_of_the_total(
+    barnabas: Command, topic: str, consuming: Callable[[str], AbstractContextManager[None]]
+) -> None:
+    barnabas("topic", "create", f"{topic}:3")
+    barnabas("produce", topic, "-p", "1", stdin=b"1\n2\n")
+    barnabas("group", "seek", topic, "--to", "start", "--topics", f"{topic}:1")
+    with consuming(topic):
+        shown = barnabas("group", "describe", topic)
+        (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
+    assert "LAG       2 (nothing is committed for 2 partitions)\n" in shown.out
+    assert (described["lag"], described["uncommitted_partitions"]) == (2, 2)
+
+
 def test_members_are_shown_with_their_assignments(
     barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
 ) -> None:

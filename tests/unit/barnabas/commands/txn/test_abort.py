@@ -142,10 +142,33 @@ def test_partition_that_does_not_exist_is_an_error(barnabas: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [[], ["--producer-id", "1", "--producer-epoch", "0"], ["-o", "1", "--producer-id", "1"], ["--producer-id", "1"]],
+    ("options", "missing"),
+    [
+        ([], "TOPIC, -p/--partition, -o/--start-offset"),
+        (["-p", "0"], "TOPIC, -o/--start-offset"),
+        (["t", "-o", "1"], "-p/--partition"),
+        (["--producer-id", "1"], "TOPIC, -p/--partition, --producer-epoch, --coordinator-epoch"),
+        (["-p", "0", "t", "--coordinator-epoch", "1", "--producer-id", "1"], "--producer-epoch"),
+    ],
 )
+def test_all_missing_arguments_are_named(call: Command, options: list[str], missing: str) -> None:
+    shown = call("txn", "abort", *options)
+    assert shown.status == 2
+    assert shown.err.endswith(f"error: the following arguments are required: {missing}\n")
+
+
+@pytest.mark.parametrize("options", [["-o", "1", "--producer-id", "1"], ["--producer-id", "1", "-o", "1"]])
 def test_producer_and_start_offset_exclude_each_other(call: Command, options: list[str]) -> None:
     shown = call("txn", "abort", "t", "-p", "0", *options)
     assert shown.status == 2
     assert "give either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch" in shown.err
+
+
+def test_young_transaction_is_aborted_if_the_largest_timeout_is_shorter(
+    barnabas: Command, topic: str, hang: Hang
+) -> None:
+    hang(age_s=120)
+    refused = barnabas("txn", "abort", topic, "-p", "0", "-o", "0", "--max-transaction-timeout", "1h")
+    assert refused.status == 1
+    assert "no record for 1h0m (--max-transaction-timeout); --force" in refused.err
+    assert barnabas("txn", "abort", topic, "-p", "0", "-o", "0", "--max-transaction-timeout", "1m").status == 0

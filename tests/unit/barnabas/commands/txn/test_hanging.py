@@ -81,10 +81,12 @@ def test_young_transaction_that_no_coordinator_lists_is_not_marked(barnabas: Com
 )
 def test_what_does_not_exist_is_reported(barnabas: Command, options: list[str], status: int, message: str) -> None:
     shown = barnabas("txn", "hanging", *options)
+    assert shown.out == ""
     assert (shown.status, shown.err) == (status, f"barnabas txn hanging: {message}\n")
 
 
 def test_partition_that_does_not_exist_is_reported(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     shown = barnabas("txn", "hanging", "-t", topic, "-p", "7")
+    assert shown.out == ""
     assert (shown.status, shown.err) == (1, f"barnabas txn hanging: {topic}: there is no partition 7\n")

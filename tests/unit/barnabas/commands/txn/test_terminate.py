@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
+import re
+from collections.abc import Iterator
+from typing import Literal
 
 import confluent_kafka
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.commands.txn import terminate
+from barnabas.testing import Cluster
 from protocol.api import ApiKey
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.broker_process import BrokerProcess
@@ -130,6 +136,69 @@ def decide(client: RawClient, bootstrap: str, name: str, partition: int, *, comm
     )
     producer = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
     assert client.call(ApiKey.END_TXN, 4, transactional_id=name, **producer, committed=committed).error_code == 0
+
+
+@pytest.fixture
+def failing() -> Iterator[Cluster]:
+    """Return a broker with an open transaction of the id `paid`, which the test makes fail."""
+    with Cluster() as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "paid", "log_level": 0})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("t", b"open", partition=0)
+        producer.flush()
+        yield cluster
+        del producer
+
+
+@pytest.mark.parametrize(
+    ("disconnect", "status", "out", "err"),
+    [
+        (
+            "before",
+            1,
+            "",
+            r"barnabas txn terminate: paid: .+; nothing was terminated: run `barnabas txn terminate paid` again\n",
+        ),
+        ("after", 0, r"terminated paid: producer \d+, epoch 0, open in 1 partition\n", ""),
+    ],
+)
+def test_lost_response_is_reported_with_what_was_terminated(
+    call: Command,
+    failing: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    disconnect: Literal["before", "after"],
+    status: int,
+    out: str,
+    err: str,
+) -> None:
+    monkeypatch.setattr(terminate, "FENCE_MS", 1500)
+    with failing.fault("InitProducerId", transactional_id="paid", disconnect=disconnect):
+        shown = call("txn", "terminate", "paid", "-b", failing.bootstrap)
+    assert shown.status == status
+    assert re.fullmatch(out, shown.out)
+    assert re.fullmatch(err, shown.err)
+
+
+def test_lost_coordinator_leaves_unknown_what_was_terminated(
+    call: Command, failing: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = terminate._fence
+
+    def fence_after_the_loss(name: str, options: argparse.Namespace) -> str | None:
+        failing.brokers[0].kill()
+        return fence(name, options)
+
+    monkeypatch.setattr(terminate, "_fence", fence_after_the_loss)
+    shown = call("txn", "terminate", "paid", "-b", failing.bootstrap, "--json")
+    assert shown.status == 1
+    unknown, hanging = (one["error"] for one in json.loads(shown.out))
+    assert unknown.startswith("no broker answers at ")
+    assert unknown.endswith(
+        "; it is unknown whether it was terminated: run `barnabas txn terminate paid` again, which does no harm"
+    )
+    assert hanging.startswith("cannot look for its hanging transactions: no broker answers at ")
+    assert hanging.endswith("; `barnabas txn hanging` finds them")
 
 
 def test_unknown_id_is_an_error_and_is_not_created(barnabas: Command, idle: str) -> None:
