@@ -5,8 +5,11 @@ such a name never reaches the broker. In the wheel the server's packages are in 
 checkout they are the folders at the repository's root.
 """
 
+import gc
 import os.path
 import sys
+
+gc.disable()  # imports allocate much and free little; `serve` enables collections when it is ready
 
 if __name__ == "__main__":
     import _signal  # type: ignore[import-not-found]  # built in; `signal` imports enum first
@@ -32,8 +35,12 @@ else:
 
 if sys.argv[1:2] == ["log"]:
     from broker.log_tool.program import main
+
+    gc.enable()
 elif sys.argv[1:2] == ["complete"]:
     from broker.startup.shell_completion import main
+
+    gc.enable()
 elif sys.argv[1:2] == ["fork-server"]:
     from broker.startup.fork_server import main
 else:

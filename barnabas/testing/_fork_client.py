@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from socket import send_fds, socket, socketpair
@@ -39,10 +37,7 @@ class ForkClient:
         self._ids: dict[int, int] = {}
         self._last_id = 0
         self._events = Events(self._read)
-        try:
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the object
-        except OSError as error:
-            raise ClusterError(f"cannot create temporary files: {error.strerror}; set TMPDIR") from error
+        self._errors = open(os.memfd_create("fork-server"), "w+b")  # noqa: SIM115 - closed with the object
         self._socket, theirs = socketpair()
         with theirs:
             try:
@@ -90,13 +85,20 @@ class ForkClient:
 
     def temporary_directory(self) -> str:
         """Return the path of a new directory, deleted when this process ends."""
-        path = tempfile.mkdtemp(prefix="barnabas-")
+        from tempfile import mkdtemp  # while the server starts: its import takes milliseconds
+
+        try:
+            path = mkdtemp(prefix="barnabas-")
+        except OSError as error:
+            raise ClusterError(f"cannot create a temporary directory: {error.strerror}; set TMPDIR") from error
         self._send({"delete": path})
         return path
 
     def delete(self, path: str) -> None:
         """Delete a directory of `temporary_directory`."""
-        shutil.rmtree(path, ignore_errors=True)
+        from shutil import rmtree
+
+        rmtree(path, ignore_errors=True)
 
     def _send(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
         check_owner(self._owner)

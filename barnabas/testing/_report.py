@@ -27,12 +27,17 @@ class Watched:
         self._cluster = cluster
         self._log_bytes: dict[int, int] = {}
         self._requests: dict[int, int] = {}
+        self.is_swept = False
+        """Whether the cluster was swept since the last begin: its transcripts have only what came later."""
         self.begin()
 
     def begin(self) -> None:
         """Begin again: what was before does not belong to the test."""
         self._log_bytes = {broker.node_id: broker.log_bytes for broker in self._cluster.brokers}
         self._requests = {}
+        if self.is_swept:
+            self.is_swept = False
+            return
         for broker in self._serving():
             with suppress(Unreachable):
                 self._requests[broker.pid] = broker.control.call("GET", path_of())["requests"]

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -30,6 +29,8 @@ async def in_thread(call: Callable[[], R]) -> R:
 
     Unlike those of the loop's executor, the thread does not delay the end of the loop if the waiting task is cancelled.
     """
+    import asyncio  # here, since its import takes longer than that of the rest of this package
+
     loop = asyncio.get_running_loop()
     result: asyncio.Future[R] = loop.create_future()
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from barnabas._cluster_settings import OURS, new_cluster_id, settings_of, voter_count
 from barnabas.testing._control import path_of
@@ -29,8 +29,10 @@ from barnabas.testing.clock import Clock
 from barnabas.testing.errors import ClusterError
 from barnabas.testing.fault import Fault, FaultFields, OneOrMore
 from barnabas.testing.group import Group
-from barnabas.testing.snapshot import ClusterSnapshot, place, read, take
 from barnabas.testing.topic import WAIT_S, Topic
+
+if TYPE_CHECKING:
+    from barnabas.testing.snapshot import ClusterSnapshot
 
 MOST_BROKERS = 64
 _START_TAG_BYTES = 8  # the length of the tag of `barnabas serve --start-group`
@@ -166,7 +168,7 @@ class Cluster:
         if begin is not None:
             if used := next((broker.data_dir for broker in self.brokers if broker.data_dir.exists()), None):
                 raise ClusterError(f"{used} exists: a cluster that begins as a snapshot needs an empty directory")
-            place(begin, self._data_dirs)
+            self._place(begin)
         self._start_brokers()
         if begin is not None:
             self._commit()
@@ -181,6 +183,8 @@ class Cluster:
         group = f"--start-group={os.urandom(_START_TAG_BYTES).hex()}:{len(self.brokers)}"
         for broker in self.brokers:
             broker.begin_start([group] if len(self.brokers) > 1 else [])
+        import http.client  # noqa: F401 - for the first request; now, while the brokers start
+
         for broker in self.brokers:
             broker.until_ready()
 
@@ -225,14 +229,23 @@ class Cluster:
         return [broker.data_dir for broker in self.brokers]
 
     def _read(self, snapshot: ClusterSnapshot | str | os.PathLike[str]) -> ClusterSnapshot:
+        from barnabas.testing.snapshot import ClusterSnapshot, read  # few tests use snapshots
+
         path = snapshot.directory if isinstance(snapshot, ClusterSnapshot) else Path(snapshot)
         return read(path.absolute(), self._directory)
+
+    def _place(self, snapshot: ClusterSnapshot) -> None:
+        from barnabas.testing.snapshot import place
+
+        place(snapshot, self._data_dirs)
 
     def snapshot(self, path: str | os.PathLike[str] | None = None) -> ClusterSnapshot:
         """Save the data of all brokers as it is at this moment, while they are paused for a few milliseconds.
 
         `path` is a new directory, or a file that ends in .tar.gz. Without it, the snapshot is deleted with the cluster.
         """
+        from barnabas.testing.snapshot import take
+
         number = next(self._numbers)
         target = self._directory / f"snapshot-{number}" if path is None else Path(path).absolute()
         running = [broker for broker in self.brokers if broker.is_running and not broker.is_paused]
@@ -253,7 +266,7 @@ class Cluster:
             broker.begin_end(kill=True)
         for broker in self.brokers:
             broker.until_ended()
-        place(found, self._data_dirs)
+        self._place(found)
         self._start_brokers()
         self._commit()
 
@@ -338,9 +351,8 @@ class Cluster:
 
     def existing(self) -> Names:
         """Return the names of the topics, except internal ones, and of the groups that there are."""
-        topics = self._nodes.serving[0].control.call("GET", path_of("topics"))["topics"]
-        groups = [one for answer in self._nodes.call_all("GET", path_of("groups")) for one in answer["groups"]]
-        return Names([one["topic"] for one in topics if not one["internal"]], [one["group"] for one in groups])
+        found = self._nodes.call_all("GET", path_of("sweep"))
+        return Names(found[0]["topics"], [group for answer in found for group in answer["groups"]])
 
     def sweep(self, keep: Names | None = None) -> Leftovers:
         """Delete all topics and groups, except those to keep, and return them. Members of the groups are removed."""

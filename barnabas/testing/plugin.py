@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from barnabas.testing.cluster import Cluster
 
 MARK = "kafka"
+_SESSION = "kafka"
+"""The name of the session's cluster in reports."""
 _NAME_CHARACTERS = 60
 """Of a test's name in those of its topics."""
 _WATCHED = pytest.StashKey[dict[str, "Watched"]]()
@@ -56,7 +58,7 @@ def kafka_options() -> Mapping[str, Any]:
 @pytest.fixture(scope="session")
 def kafka_session(kafka_options: Mapping[str, Any], pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """Yield the session's broker, started at its first use."""
-    with _running(pytestconfig, "kafka", dict(kafka_options)) as cluster:
+    with _running(pytestconfig, _SESSION, dict(kafka_options)) as cluster:
         yield cluster
 
 
@@ -69,6 +71,8 @@ def kafka(kafka_session: Cluster, request: pytest.FixtureRequest) -> Iterator[Cl
     yield cluster
     cluster.name_prefix = before
     left = cluster.reset(kept)
+    if (watched := request.config.stash[_WATCHED].get(_SESSION)) is not None:  # None if a user's fixture replaces it
+        watched.is_swept = True
     for group, clients in left.groups.items():
         if clients:
             warnings.warn(

@@ -69,6 +69,7 @@ OPERATIONS = (
     ApiOperation("DELETE", "/v1/network", "network:heal_network"),
     ApiOperation("GET", "/v1/transcript", "transcript.transcript_api:read_transcript", query="TranscriptQuery"),
     ApiOperation("DELETE", "/v1/transcript", "transcript.transcript_api:delete_transcript"),
+    ApiOperation("GET", "/v1/sweep", "sweep:list_swept"),
     ApiOperation("POST", "/v1/sweep", "sweep:sweep", body="SweepBody"),
     ApiOperation("POST", "/v1/wait/cluster", "status:wait_for_cluster", body="ClusterWait"),
     ApiOperation("POST", "/v1/wait/topic", "topics:wait_until_usable", body="TopicWait"),

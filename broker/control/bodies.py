@@ -8,6 +8,7 @@ of a field is `str`, `bool`, `int`, `float`, a `Literal`, a NamedTuple, a list o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -41,10 +42,11 @@ def parse_body(kind: type[B], given: object) -> B:
 
 def parse_query(kind: type[B], given: Mapping[str, str]) -> B:
     """Return the parameters of a query as a `kind`, a NamedTuple; `ApiProblem` as `parse_body`."""
-    hints = field_types(kind)
+    hints = field_types(cast("Any", kind))  # mypy takes a type for not hashable
     return parse_body(kind, {name: _from_text(hints.get(name), text) for name, text in given.items()})
 
 
+@cache
 def field_types(kind: Any) -> dict[str, Any]:
     """Return the types of a NamedTuple's fields, by name."""
     return get_type_hints(kind, include_extras=True)

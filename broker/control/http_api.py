@@ -205,13 +205,12 @@ class _HttpConnection:
         if isinstance(response.content, Mapping):
             data = json.dumps(response.content, ensure_ascii=False).encode() + b"\n"
             headers.append(("Content-Length", str(len(data))))
-            self._write(h11.Response(status_code=response.status, headers=headers, reason=response.status.phrase))
-            if not is_head:
-                self._write(h11.Data(data=data))
+            head = h11.Response(status_code=response.status, headers=headers, reason=response.status.phrase)
+            self._write(head, *([] if is_head else [h11.Data(data=data)]), h11.EndOfMessage())
         else:
             self._write(h11.Response(status_code=response.status, headers=headers, reason=response.status.phrase))
             await self._send_lines(response.content)
-        self._write(h11.EndOfMessage())
+            self._write(h11.EndOfMessage())
         await self._writer.drain()
 
     async def _send_lines(self, lines: AsyncIterator[str]) -> None:
@@ -233,8 +232,8 @@ class _HttpConnection:
             self._write(h11.Data(data=found.encode()))
             await self._writer.drain()
 
-    def _write(self, event: h11.Event) -> None:
-        self._writer.write(self._http.send(event) or b"")
+    def _write(self, *events: h11.Event) -> None:
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
 
 
 def _refusal(status: HTTPStatus, message: str, fields: Mapping[str, object] = {}) -> ApiResponse:

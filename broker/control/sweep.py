@@ -16,6 +16,7 @@ from protocol.errors import KafkaError
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.control.control import Control
+    from broker.coordinator.group.classic_group import ClassicGroup
 
 
 class SweepBody(NamedTuple):
@@ -26,6 +27,15 @@ class SweepBody(NamedTuple):
     prefix: str | None = None
     keep_topics: list[str] | None = None
     keep_groups: list[str] | None = None
+
+
+async def list_swept(control: Control) -> dict[str, Any]:
+    """Return what a sweep that keeps nothing deletes: topics, except internal ones, and the groups coordinated here."""
+    broker = control.broker
+    return {
+        "topics": [topic.name for topic in broker.image.topics() if topic.name not in INTERNAL_TOPICS],
+        "groups": [group.group_id for group in _groups(broker)],
+    }
 
 
 async def sweep(control: Control, body: SweepBody) -> dict[str, Any]:
@@ -42,11 +52,9 @@ async def sweep(control: Control, body: SweepBody) -> dict[str, Any]:
     ]
     if topics := [name for name in topics if name not in INTERNAL_TOPICS]:
         await delete_topics(broker, topics)
-    coordinator = broker.group_coordinator
     groups = {
         group.group_id: sorted({member.client_id for member in group.members.values()})
-        for shard in (() if coordinator is None else coordinator.runtime.active_shards())
-        for group in shard.groups.values()
+        for group in _groups(broker)
         if _is_swept(group.group_id, body.groups, body.keep_groups, body)
     }
     for group_id in groups:
@@ -65,6 +73,13 @@ def _is_swept(name: str, named: list[str] | None, kept: list[str] | None, body: 
     if _keeps(body):
         return name not in (kept or ())
     return name in (named or ()) or (body.prefix is not None and name.startswith(body.prefix))
+
+
+def _groups(broker: BrokerServer) -> list[ClassicGroup]:
+    """Return the groups that this broker coordinates."""
+    coordinator = broker.group_coordinator
+    shards = () if coordinator is None else coordinator.runtime.active_shards()
+    return [group for shard in shards for group in shard.groups.values()]
 
 
 async def _delete_group(broker: BrokerServer, group_id: str) -> None:

@@ -101,7 +101,10 @@ class ForkServer:
         parent = _parent()
         if parent is not None:
             self._selector.register(parent, selectors.EVENT_READ, self._end)
-        _freeze()
+        # Collections in forked processes would write to, and so copy, the memory of the objects made so far. None is
+        # made here before: the first broker would wait for it.
+        gc.disable()
+        gc.freeze()
         try:
             while not self._ending:
                 self._turn()
@@ -121,7 +124,8 @@ class ForkServer:
                 next(self._preloads[0])
             except StopIteration:
                 del self._preloads[0]
-                _freeze()
+                gc.collect()
+                gc.freeze()
 
     def _end(self, *_: object) -> None:
         self._ending = True
@@ -263,13 +267,6 @@ def run_and_exit(run: Callable[[], int]) -> NoReturn:
         with suppress(Exception):
             sys.stderr.flush()
         os._exit(status)
-
-
-def _freeze() -> None:
-    """Keep collections in forked processes from writing to, and so copying, the memory of the objects made so far."""
-    gc.disable()
-    gc.collect()
-    gc.freeze()
 
 
 def _parent() -> int | None:

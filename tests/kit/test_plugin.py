@@ -236,18 +236,31 @@ def produce(cluster, client_id):
     producer.produce("orders", b"a")
     producer.flush()
 
-def test_before(kafka_module):
-    produce(kafka_module, "before")
+def test_before(%(before)s):
+    produce(%(before)s, "before")
 
-def test_failing(kafka_module):
-    produce(kafka_module, "failing")
+def test_between(%(between)s):
+    produce(%(between)s, "before")
+
+def test_failing(%(failing)s):
+    produce(%(failing)s, "failing")
     assert False
 """
 
 
-def test_the_report_of_a_failing_test_shows_the_requests_of_its_clients_only(pytester: pytest.Pytester) -> None:
-    result = run(pytester, REQUESTS)
-    result.assert_outcomes(passed=1, failed=1)
+@pytest.mark.parametrize(
+    "fixtures",
+    [
+        {"before": "kafka_module", "between": "kafka_module", "failing": "kafka_module"},
+        {"before": "kafka", "between": "kafka", "failing": "kafka"},
+        {"before": "kafka", "between": "kafka_session", "failing": "kafka_session"},
+    ],
+)
+def test_the_report_of_a_failing_test_shows_the_requests_of_its_clients_only(
+    pytester: pytest.Pytester, fixtures: dict[str, str]
+) -> None:
+    result = run(pytester, REQUESTS % fixtures)
+    result.assert_outcomes(passed=2, failed=1)
     result.stdout.re_match_lines([r"broker 1: \S+ #\d+ failing: Produce v\d+ .*\{name: orders, .*"])
     result.stdout.no_re_match_line(r"broker 1: \S+ #\d+ before: .*")
 

@@ -51,6 +51,10 @@ def test_everything_but_what_is_kept_is_deleted_except_internal_topics(left: Con
     assert len(left.get("/v1/topics").content["topics"]) == 1
 
 
+def test_what_a_sweep_would_delete_is_listed_without_internal_topics(left: ControlledBroker) -> None:
+    assert left.get("/v1/sweep").content == {"topics": ["a1", "a2", "b"], "groups": ["a1", "b"]}
+
+
 def test_a_sweep_of_everything_deletes_the_faults(broker: ControlledBroker) -> None:
     broker.post("/v1/faults")
     assert broker.post("/v1/sweep", prefix="a").content["faults"] == 0
