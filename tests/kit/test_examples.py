@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.repo.tree import ROOT
+from tests.kit.example_projects import EXAMPLES, copied, run_pytest
 from tests.setups import prepared, require, run
 
-EXAMPLES = ROOT / "examples"
-# How often the twenty tests of what can go wrong run: none of the runs may fail. Spark's example runs if that is often.
-RUNS = int(os.environ.get("BARNABAS_TEST_EXAMPLE_RUNS", "1"))
-
-REPEATED = """
-import pytest
-
-@pytest.fixture(autouse=True, params={}, scope="session")
-def run(request):
-    pass
-"""
+# Spark's example takes as long as all others, and tests/spark has tests of the same every day.
+SPARK = os.environ.get("BARNABAS_TEST_SPARK_EXAMPLE", "0") != "0"
 
 
 def sources(name: str) -> list[Path]:
     return [path for path in (EXAMPLES / name).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
 
 
-def copied(name: str, folder: Path) -> Path:
-    """Copy an example, in which tools leave files."""
-    return Path(shutil.copytree(EXAMPLES / name, folder, dirs_exist_ok=True))
-
-
 def with_brokers(folder: Path, *command: str) -> str:
     """Return the output of a command that passes with a cluster of its own."""
     return run(sys.executable, "-m", "barnabas", "run", "--", *command, cwd=folder)
-
-
-def run_pytest(name: str, folder: Path, *options: str, packages: Path | None = None) -> None:
-    """Run the tests of an example; `packages` has those that it needs besides those of the project."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    command += ["-o", "asyncio_default_fixture_loop_scope=function"]
-    path = os.pathsep.join(map(str, filter(None, [packages, ROOT])))
-    environment = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(
-        command, cwd=copied(name, folder), env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_python(tmp_path: Path) -> None:
@@ -63,7 +35,7 @@ def test_fastapi(tmp_path: Path) -> None:
     run_pytest("fastapi", tmp_path, packages=packages)
 
 
-@pytest.mark.skipif(RUNS == 1, reason="takes as long as all others; tests/spark has tests of the same every day")
+@pytest.mark.skipif(not SPARK, reason="part of make prove")
 def test_spark(tmp_path: Path) -> None:
     require("java")
     pytest.importorskip("pyspark")
@@ -92,9 +64,3 @@ def test_rust() -> None:
     build = ("cargo", "test", "--quiet", "--no-run", "--locked")
     folder = prepared("example-rust", sources("rust"), lambda folder: run(*build, cwd=copied("rust", folder)))
     assert "1 passed" in with_brokers(folder, "cargo", "test", "--locked", "--offline")
-
-
-def test_what_can_go_wrong_goes_wrong_in_the_same_way_each_time(tmp_path: Path) -> None:
-    names = [f"run-{number}" for number in range(RUNS)]
-    (tmp_path / "conftest.py").write_text(REPEATED.format(names))
-    run_pytest("python", tmp_path, "test_failures.py")
