@@ -23,6 +23,7 @@ them if this process is killed. It never runs an event loop or a thread, which a
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -45,8 +46,10 @@ _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 _READ_BYTES = 64 * 1024
 _MAX_DESCRIPTORS = 16
 _FAILED = 1
+_PR_SET_PDEATHSIG = 1
 _LOADED = "loaded: "
 """The prefix of a broker's line with the modules and codecs that it has loaded; it is not passed on."""
+_libc = ctypes.CDLL(None)
 
 
 class ForkedBroker:
@@ -284,10 +287,7 @@ def _end_with(parent: int) -> None:
     """Have the kernel kill this process when `parent`, which forked it, ends. It need not be able to run, or resume."""
     if sys.platform != "linux":
         return
-    import ctypes
-
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it has ended already
         os._exit(_FAILED)
 
