@@ -3,10 +3,10 @@
     SNAPSHOT/snapshot.json     the format, the number of brokers, and the shared files with their sizes and times
     SNAPSHOT/1, 2, ...         the data of each broker, as it was at one moment: the brokers were paused
 
-Files are copied, since brokers append to them in place (a file system that can, shares their blocks). Only large
-segments that nothing is appended to any more are hard links, and only in a snapshot that lives in the cluster's own
-directory. A broker might still truncate one of them, as a follower of a new leader: a restore compares sizes and
-times, and refuses such a snapshot.
+Deleted logs, whose files brokers remove after a minute, are left out. Files are copied, since brokers append to them in
+place (a file system that can, shares their blocks). Only large segments that nothing is appended to any more are hard
+links, and only in a snapshot that lives in the cluster's own directory. A broker might still truncate one of them, as a
+follower of a new leader: a restore compares sizes and times, and refuses such a snapshot.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from barnabas.testing.errors import ClusterError
 MANIFEST = "snapshot.json"
 _FORMAT = 1
 _LOCK = ".lock"
+_DELETED = "-delete"
+"""The end of the name of a deleted log's directory, whose files a broker removes later."""
 _SEGMENT = ".log"
 _LARGE_BYTES = 1 << 20
 _ARCHIVES = (".tar.gz", ".tgz")
@@ -105,6 +107,8 @@ def _copied(source: Path, target: Path, *, link: bool) -> Iterator[Path]:
     last = max((entry.name for entry in found if entry.name.endswith(_SEGMENT)), default="")
     for entry in found:
         place = target / entry.name
+        if entry.name.endswith(_DELETED):
+            continue
         if entry.is_dir():
             yield from _copied(Path(entry.path), place, link=link)
         elif link and entry.name.endswith(_SEGMENT) and entry.name != last and entry.stat().st_size >= _LARGE_BYTES:

@@ -27,6 +27,20 @@ def test_a_restored_cluster_has_the_data_of_the_snapshot(brokers: int) -> None:
             assert len(topic.records()) == 4
 
 
+def test_a_snapshot_has_no_deleted_logs_of_which_the_broker_still_has_the_files() -> None:
+    with Cluster() as cluster:
+        cluster.topic("gone").delete()
+        kept = cluster.topic("kept")
+        assert [path.name.partition(".")[0] for path in cluster.brokers[0].data_dir.glob("*-delete")] == ["gone-0"]
+        snapshot = cluster.snapshot()
+        assert {path.name for path in (snapshot.directory / "1").iterdir() if path.is_dir()} == {
+            "__cluster_metadata-0",
+            "kept-0",
+        }
+        cluster.restore(snapshot)
+        assert cluster.existing().topics == [kept.name]
+
+
 @pytest.mark.parametrize("name", ["directory", "file.tar.gz"])
 def test_a_cluster_begins_as_a_snapshot_in_a_repository(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
