@@ -23,6 +23,8 @@ from barnabas.testing.errors import ClusterError
 _START_S = 30.0
 _END_S = 10.0
 _READ_BYTES = 64 * 1024
+_NAME_BYTES = 8
+"""Of the random part of a directory's name: enough that no other program has the same."""
 
 
 class ForkClient:
@@ -85,13 +87,14 @@ class ForkClient:
 
     def temporary_directory(self) -> str:
         """Return the path of a new directory, deleted when this process ends."""
-        from tempfile import mkdtemp  # while the server starts: its import takes milliseconds
+        from tempfile import gettempdir  # while the server starts: its import takes milliseconds
 
         try:
-            path = mkdtemp(prefix="barnabas-")
+            path = os.path.join(gettempdir(), f"barnabas-{os.urandom(_NAME_BYTES).hex()}")
+            self._send({"delete": path})  # before it exists, so that an interrupt leaves nothing
+            os.mkdir(path, 0o700)
         except OSError as error:
             raise ClusterError(f"cannot create a temporary directory: {error.strerror}; set TMPDIR") from error
-        self._send({"delete": path})
         return path
 
     def delete(self, path: str) -> None:
