@@ -34,6 +34,7 @@ class ControllerServer(RoleServer):
             self.raft,
             self.settings,
             self.loop,
+            now_ms=shared.now_ms,
             broker_epoch=broker_epoch,
             has_exited=shared.node_clients.has_exited,
             start_group=start_group,

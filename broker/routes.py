@@ -10,7 +10,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from broker.authorization.requirement import Requirements, on_cluster, on_group, on_topics, on_transactional_id
+from broker.authorization.requirement import (
+    Requirements,
+    on_cluster,
+    on_delegation_token,
+    on_group,
+    on_topics,
+    on_transactional_id,
+    on_user,
+)
 from controller.acls.acl import AclOperation
 from protocol.api import APIS, Api, ApiKey
 
@@ -191,10 +199,24 @@ ROUTES = {
     ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs", requires=on_cluster(_DESCRIBE)),
     ApiKey.SASL_AUTHENTICATE: Route("sasl:authenticate"),
     ApiKey.CREATE_PARTITIONS: Route("create_topics:create_partitions", forwarded=True, requires=on_topics(_ALTER)),
-    ApiKey.CREATE_DELEGATION_TOKEN: Route("security_disabled:create_delegation_token"),
-    ApiKey.RENEW_DELEGATION_TOKEN: Route("security_disabled:renew_delegation_token"),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: Route("security_disabled:expire_delegation_token"),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: Route("security_disabled:describe_delegation_token"),
+    ApiKey.CREATE_DELEGATION_TOKEN: Route(
+        "delegation_tokens:create_delegation_token",
+        forwarded=True,
+        own_part="delegation_tokens:own_creation",
+        requires=on_user(AclOperation.CREATE_TOKENS),
+        guard="delegation_tokens:guard_creation",
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: Route(
+        "delegation_tokens:renew_delegation_token", forwarded=True, own_part="delegation_tokens:own_renewal"
+    ),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Route(
+        "delegation_tokens:expire_delegation_token", forwarded=True, own_part="delegation_tokens:own_expiry"
+    ),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Route(
+        "delegation_tokens:describe_delegation_token",
+        requires=on_delegation_token(_DESCRIBE) + on_user(AclOperation.DESCRIBE_TOKENS),
+        guard="delegation_tokens:guard_description",
+    ),
     ApiKey.DELETE_GROUPS: Route("group_admin:delete_groups", requires=on_group(_DELETE, "groups_names")),
     ApiKey.ELECT_LEADERS: Route(command="elect_leaders", forwarded=True, requires=on_cluster(_ALTER)),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Route(

@@ -109,6 +109,16 @@ class Settings:
         """Return the security protocol of a listener of this node or of others."""
         return self.security_protocols.get(listener, PLAINTEXT)
 
+    @property
+    def forwarding_protocol(self) -> str | None:
+        """Return the security protocol by which requests of clients are forwarded to the active controller.
+
+        None if this node is the only controller.
+        """
+        if self.is_controller and len(self.voters) <= 1:
+            return None
+        return self.security_protocol_of(self["controller.listener.names"][0].upper())
+
     def __getitem__(self, name: str) -> Any:
         """Return the value of the setting `name`, its default if it was not set."""
         return self.values[name]
@@ -362,6 +372,11 @@ def warn_of_settings(settings: Settings) -> None:
         )
     _warn_of_super_users(settings)
     _warn_of_open_listeners(settings)
+    if settings["delegation.token.secret.key"] and settings.forwarding_protocol == PLAINTEXT:
+        _log.warning(
+            "delegation.token.secret.key: requests for delegation tokens are refused, because they would be forwarded "
+            "to a controller listener with PLAINTEXT. Set SASL or TLS for the first of controller.listener.names"
+        )
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
         _log.debug(
             "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "

@@ -41,6 +41,7 @@ from broker.security.listener_security import ListenerSecurity
 from broker.settings import Settings, warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config
+from controller.delegation_tokens import TokenHmacs, TokenRules
 from controller.image import Endpoint, MetadataImage
 from protocol.errors import InvariantError, KafkaError
 from protocol.schema import Message
@@ -109,7 +110,10 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.security = ListenerSecurity(settings, self.dynamic_config, disk, lambda: self.raft.image, now_ms)
+        self.token_rules = _token_rules(settings)
+        self.security = ListenerSecurity(
+            settings, self.dynamic_config, disk, lambda: self.raft.image, now_ms, self.token_rules.hmacs
+        )
         self.node_clients = NodeClients(settings, connecting or loop, self.random, version, self.security)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
@@ -156,7 +160,8 @@ class SharedServer:
         """Raise `SecurityError` if security settings altered as in `image` could not be used by this node."""
         altered = DynamicConfig(self.settings)
         altered.load(image)
-        security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms)
+        hmacs = self.token_rules.hmacs
+        security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms, hmacs)
         security.load(self._listeners_of_nodes())
 
     def _listeners_of_nodes(self) -> list[str]:
@@ -237,9 +242,20 @@ class RoleServer:
         self.raft = shared.raft
         self.controller_channel = controller_channel
         self.authorizer = shared.authorizer
+        self.token_rules = shared.token_rules
         self.dispatcher = Dispatcher(self, listener_type, with_errors, shared.authorizer)
 
     @property
     def image(self) -> MetadataImage:
         """Return the cluster's metadata as it is committed and applied."""
         return self.raft.image
+
+
+def _token_rules(settings: Settings) -> TokenRules:
+    """Return the settings of tokens."""
+    secret_key = settings["delegation.token.secret.key"]
+    return TokenRules(
+        TokenHmacs(secret_key) if secret_key else None,
+        settings["delegation.token.max.lifetime.ms"],
+        settings["delegation.token.expiry.time.ms"],
+    )

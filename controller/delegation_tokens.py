@@ -30,8 +30,12 @@ class DelegationToken(NamedTuple):
     expiry_ms: int
 
     def may_renew(self, principal: str) -> bool:
-        """Return whether a principal may renew the token, let it expire, and see it without an ACL."""
+        """Return whether a principal may renew the token and let it expire."""
         return principal == self.owner or principal in self.renewers
+
+    def may_be_seen_by(self, principal: str) -> bool:
+        """Return whether a principal may see the token without an ACL (Kafka: `TokenInformation.ownerOrRenewer`)."""
+        return principal == self.requester or self.may_renew(principal)
 
     def has_expired(self, now_ms: int) -> bool:
         """Return whether the token is no longer valid."""
@@ -72,6 +76,15 @@ class TokenHmacs:
             found = self._hmacs[token_id] = self.derive(token_id)
             self._by_digest[_digest(found)] = token_id
         self._tokens = tokens
+
+
+class TokenRules(NamedTuple):
+    """The settings of tokens."""
+
+    hmacs: TokenHmacs | None
+    """None without a secret key: there are no tokens."""
+    max_lifetime_ms: int
+    expiry_time_ms: int
 
 
 def _digest(token_hmac: bytes) -> bytes:

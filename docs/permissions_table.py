@@ -22,6 +22,8 @@ _ON = {
     AclResourceType.GROUP: "group",
     AclResourceType.CLUSTER: "the cluster",
     AclResourceType.TRANSACTIONAL_ID: "transactional id",
+    AclResourceType.DELEGATION_TOKEN: "the token",
+    AclResourceType.USER: "another owner",
 }
 
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "acl": "list, add and remove access control entries",
     "quota": "list, describe, set and remove quotas of users, client ids and addresses",
     "user": "list, describe, add and delete SCRAM users",
+    "token": "list, create, renew and expire delegation tokens",
     "spark": "run the ready-made jobs on Apache Spark",
     "log": "dump, verify and repair the files of a broker that is stopped",
     "health": "check the health of the cluster, or wait until it is healthy",

@@ -4,6 +4,7 @@
         ca.pem               certificate of the cluster's authority, which clients trust
         ca-key.pem           its private key
         broker.pem           key and certificate of the brokers; renewed 30 days before it expires, and for another host
+        token-key            the secret of delegation tokens: they are invalid with another one
         users.properties     USER=PASSWORD; a line that is added here is a user from the next start on
         USER.properties      settings for Java clients, Kafka's tools and `barnabas --command-config`
         USER.librdkafka      settings for librdkafka: confluent-kafka, `kcat -F`
@@ -40,6 +41,7 @@ _BROKER = "broker"
 _FIRST_USERS = (_BROKER, ADMIN, "client")
 _AUTHORITY = "ca.pem"
 _USERS_FILE = "users.properties"
+_TOKEN_KEY = "token-key"  # noqa: S105 - the name of a file
 _NO_USER = "users"  # its settings would replace the file of the passwords
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PASSWORD_BYTES = 24
@@ -82,6 +84,7 @@ class ClusterSecurity:
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._users = self._make_users()
+            self._token_key = self._make_token_key()
             self._make_certificates(host)
         except OSError as error:
             raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
@@ -106,6 +109,7 @@ class ClusterSecurity:
             "ssl.truststore.location": self.trusted,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": f"User:{_BROKER};User:{ADMIN}",
+            "delegation.token.secret.key": self._token_key,
         }
 
     def write_clients(self, bootstrap_servers: str) -> dict[str, ClientFiles]:
@@ -150,6 +154,14 @@ class ClusterSecurity:
             users |= missing
             write_file(path, "".join(f"{user}={password}\n" for user, password in users.items()), _PRIVATE)
         return users
+
+    def _make_token_key(self) -> str:
+        path = self._path(_TOKEN_KEY)
+        found = (_read(path) or "").strip()
+        if not found:
+            found = urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode()
+            write_file(path, f"{found}\n", _PRIVATE)
+        return found
 
     def _make_certificates(self, host: str) -> None:
         from barnabas.commands._certificates import is_current, is_issued_by, issue

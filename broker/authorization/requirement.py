@@ -16,7 +16,8 @@ class Requirement(NamedTuple):
     """Where the request names the resources.
 
     `FIELD` for one name, without which the whole request is refused, or for a list of names; `LIST.FIELD` for a list of
-    entries. Names of a list are authorized one by one. Empty for the cluster.
+    entries. Names of a list are authorized one by one. Empty for the cluster, and
+    for resources that only a guard knows.
     """
     or_on_cluster: AclOperation | None = None
     """The operation on the cluster that is enough instead."""
@@ -47,3 +48,13 @@ def on_group(
 def on_transactional_id(operation: AclOperation, names: str = "transactional_id") -> Requirements:
     """Return the requirement of an operation on the transactional id, or on each one, of a request."""
     return (Requirement(operation, AclResourceType.TRANSACTIONAL_ID, names),)
+
+
+def on_delegation_token(operation: AclOperation) -> Requirements:
+    """Return the requirement of an operation on each delegation token of a response."""
+    return (Requirement(operation, AclResourceType.DELEGATION_TOKEN),)
+
+
+def on_user(operation: AclOperation) -> Requirements:
+    """Return the requirement of an operation on the owner of a delegation token, if the client is another user."""
+    return (Requirement(operation, AclResourceType.USER),)

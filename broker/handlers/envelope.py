@@ -28,7 +28,7 @@ async def handle(controller: ControllerServer, context: RequestContext, request:
         header, _ = decode_request_header(request.request_data)
         client = Connection(context.connection_id, context.listener, str(ip_address(request.client_host_address)))
         if request.request_principal is not None:
-            client.principal = decode_principal(request.request_principal)
+            client.principal, client.token_authenticated = decode_principal(request.request_principal)
         if header.api_key not in FORWARDED:
             raise DecodeError(f"{header.api_key.name} is not a forwarded API")
         frame = await controller.dispatcher.embedded(memoryview(request.request_data), client)

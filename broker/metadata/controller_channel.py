@@ -26,7 +26,7 @@ from protocol.api import ApiKey, response_class
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.primitives import Part, read_parts
-from protocol.records.principal import encode_principal
+from protocol.records.principal import ForwardedPrincipal, encode_principal
 from protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class ControllerChannel:
         header = RequestHeader(ApiKey(context.api_key), context.api_version, context.correlation_id, context.client_id)
         envelope = EnvelopeRequest(
             request_data=encode_request_header(header) + request.encode(context.api_version),
-            request_principal=encode_principal(context.principal),
+            request_principal=encode_principal(ForwardedPrincipal(context.principal, context.token_authenticated)),
             client_host_address=ip_address(context.client_host).packed,
         )
 

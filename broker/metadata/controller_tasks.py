@@ -4,6 +4,7 @@
     balance leaders                  elect preferred leaders every `leader.imbalance.check.interval.seconds`
     unclean elections                for partitions without a leader whose topic allows it, every
                                      `unclean.leader.election.interval.ms`
+    remove expired delegation tokens every `delegation.token.expiry.check.interval.ms`, if there is a secret key
 
 Each task submits a command, like a client's request, decided on the newest image. No state is kept from one leadership
 to the next. Kafka: `QuorumController`'s `PeriodicTask`s.
@@ -45,15 +46,16 @@ class ControllerTasks:
         settings: StaticSettings,
         loop: asyncio.AbstractEventLoop,
         *,
+        now_ms: Callable[[], int],
         broker_epoch: Callable[[], int],
         has_exited: Callable[[BrokerImage], Awaitable[bool]],
         start_group: StartGroup | None = None,
     ) -> None:
         """Run no task until `begin`.
 
-        `broker_epoch` returns the epoch of this node's own broker, -1 until it is registered; `has_exited` checks
-        whether the process of another broker has exited. `start_group` has the brokers that were started together with
-        this node.
+        `now_ms` returns the wall clock, `broker_epoch` the epoch of this node's own broker, -1 until it is registered;
+        `has_exited` checks whether the process of another broker has exited. `start_group` has the brokers that were
+        started together with this node.
         """
         self.heartbeat_manager = BrokerHeartbeatManager(
             settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"]
@@ -71,6 +73,9 @@ class ControllerTasks:
         if settings["auto.leader.rebalance.enable"]:
             interval_s = settings["leader.imbalance.check.interval.seconds"]
             self._periodic.append(self._every(interval_s, balance_leaders))
+        if settings["delegation.token.secret.key"]:
+            interval_s = settings["delegation.token.expiry.check.interval.ms"] / 1000
+            self._periodic.append(self._every(interval_s, lambda image, **_: _sweep_tokens(image, now_ms())))
         self._tasks: set[asyncio.Task[None]] = set()
         self._change: asyncio.Future[None] = loop.create_future()
 
@@ -225,3 +230,9 @@ class ControllerTasks:
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
+
+
+def _sweep_tokens(image: MetadataImage, now_ms: int) -> ControllerResult[bool]:
+    from controller.commands.delegation_tokens import sweep_expired_delegation_tokens  # most clusters have no tokens
+
+    return sweep_expired_delegation_tokens(image, now_ms)

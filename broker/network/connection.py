@@ -64,6 +64,11 @@ class RequestContext(NamedTuple):
     principal: str = ANONYMOUS
     connection: Connection | None = None
 
+    @property
+    def token_authenticated(self) -> bool:
+        """Return whether the client authenticated with a delegation token."""
+        return self.connection is not None and self.connection.token_authenticated
+
 
 def context_of(header: RequestHeader, connection: Connection) -> RequestContext:
     """Return the context of a request."""
@@ -113,6 +118,7 @@ class Connection:
         "muted_until",
         "on_authenticated",
         "principal",
+        "token_authenticated",
     )
 
     def __init__(self, connection_id: int, listener: str, client_host: str, client_port: int = 0) -> None:
@@ -126,6 +132,8 @@ class Connection:
         self.ending = False
         """Whether a request was invalid: earlier ones are answered, no other is handled."""
         self.principal = ANONYMOUS
+        self.token_authenticated = False
+        """Whether the client authenticated with a delegation token."""
         self.authenticator: Any = None
         """The `SaslAuthenticator` of a connection on a listener with SASL; None before its first request."""
         self.on_authenticated: Callable[[], None] | None = None
@@ -181,9 +189,10 @@ class Connection:
         self._update_may_handle()
         return ready
 
-    def authenticated(self, principal: str) -> None:
-        """Set the principal of a client that has authenticated itself with SASL."""
+    def authenticated(self, principal: str, *, by_token: bool) -> None:
+        """Set the principal of a client that has authenticated itself with SASL, `by_token` with a delegation token."""
         self.principal = principal
+        self.token_authenticated = by_token
         if self.on_authenticated is not None:
             self.on_authenticated()
 

@@ -19,6 +19,7 @@ from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient,
 from broker.security.scram import ScramClient, ScramServer
 from broker.security.scram_decoys import ScramDecoys
 from broker.security.security_error import SecurityError
+from broker.security.token_credentials import TokenCredentials
 from controller.image import MetadataImage
 from controller.scram import SCRAM_BY_NAME, ScramCredential, ScramMechanism
 from storage.disk import Disk
@@ -50,11 +51,14 @@ class ListenerSasl:
         new_nonce: Callable[[], str],
         disk: Disk,
         now_ms: Callable[[], int],
+        tokens: TokenCredentials | None,
     ) -> None:
         """Read nothing; settings are read when they are needed, because they change.
 
-        `image` returns the current metadata; `new_nonce` a random nonce; `now_ms` the wall clock.
+        `image` returns the current metadata; `new_nonce` a random nonce; `now_ms` the wall clock. `tokens` has the
+        credentials of delegation tokens, if there are any.
         """
+        self._tokens = tokens
         self._disk = disk
         self._now_ms = now_ms
         self.oauthbearer: ListenerOAuthBearer | None = None
@@ -118,6 +122,7 @@ class ListenerSasl:
             lambda user: credentials.get((user, scram.number)),
             self._new_nonce(),
             self._decoys_of(scram, credentials).of,
+            self._tokens,
         )
 
     def _decoys_of(

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from broker.security.listener_tls import ListenerTls
     from broker.security.sasl_authenticator import SaslOptions
     from broker.security.sasl_mechanisms import ClientMechanism
+    from broker.security.token_credentials import TokenCredentials
     from broker.settings import Settings
+    from controller.delegation_tokens import TokenHmacs
     from controller.image import MetadataImage
     from storage.disk import Disk
 
@@ -57,8 +59,14 @@ class ListenerSecurity:
         disk: Disk,
         image: Callable[[], MetadataImage],
         now_ms: Callable[[], int],
+        token_hmacs: TokenHmacs | None,
     ) -> None:
-        """Read nothing before `load`; `image` returns the current metadata, `now_ms` the wall clock."""
+        """Read nothing before `load`; `image` returns the current metadata, `now_ms` the wall clock.
+
+        `token_hmacs` has the HMACs of delegation tokens; None if there are no tokens.
+        """
+        self._token_hmacs = token_hmacs
+        self._token_credentials: TokenCredentials | None = None
         self._now_ms = now_ms
         self._image = image
         self._settings = settings
@@ -159,9 +167,19 @@ class ListenerSecurity:
 
         if listener not in self._sasl:
             self._sasl[listener] = ListenerSasl(
-                listener, self._dynamic_config, self._image, _new_nonce, self._disk, self._now_ms
+                listener, self._dynamic_config, self._image, _new_nonce, self._disk, self._now_ms, self._tokens()
             )
         return self._sasl[listener]
+
+    def _tokens(self) -> TokenCredentials | None:
+        """Return the credentials of delegation tokens, which all listeners share."""
+        if self._token_hmacs is not None and self._token_credentials is None:
+            from broker.security.token_credentials import TokenCredentials
+
+            self._token_credentials = TokenCredentials(
+                self._token_hmacs, lambda: self._image().delegation_tokens, self._now_ms
+            )
+        return self._token_credentials
 
     def reload(self) -> None:
         """Read all keys and certificates again, for new connections."""

@@ -39,6 +39,8 @@ class BearerToken(NamedTuple):
 class OAuthBearerServer:
     """OAUTHBEARER, by a function that validates bearer tokens."""
 
+    token_authenticated = False  # by a delegation token
+
     def __init__(self, validate: Callable[[str], BearerToken]) -> None:
         """`validate` returns the validated token, or raises `InvalidToken`."""
         self._validate = validate

@@ -190,7 +190,7 @@ class SaslAuthenticator:
                 f"{principal.replace(':', '.', 1)}",
                 mechanism.user,
             )
-        self._connection.authenticated(principal)
+        self._connection.authenticated(principal, by_token=mechanism.token_authenticated)
         self._mechanism = None
         self.takes_bare_tokens = False
         self.state = State.COMPLETE
@@ -204,6 +204,8 @@ class SaslAuthenticator:
 
 class _Refusing:
     """Refuses the mechanism of a re-authentication."""
+
+    token_authenticated = False
 
     def __init__(self, why: str) -> None:
         self.user: str | None = None

@@ -37,6 +37,8 @@ class ServerMechanism(Protocol):
     """The authenticated user; None before."""
     credential_lifetime_ms: int | None
     """Time until the credential of the authenticated user expires; None if it never does."""
+    token_authenticated: bool
+    """Whether the client uses a delegation token."""
 
     def respond(self, token: bytes) -> bytes:
         """Return the token for the client."""
@@ -58,6 +60,8 @@ class ClientMechanism(Protocol):
 
 class PlainServer:
     """PLAIN, by the passwords of `users`."""
+
+    token_authenticated = False
 
     def __init__(self, users: Mapping[str, str]) -> None:
         """`users` has the password of each user."""

@@ -14,10 +14,12 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 
 from broker.security.sasl_mechanisms import MechanismError, check_authorization_id
+from broker.security.token_credentials import TokenCredential, TokenCredentials
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 _NAME, _NONCE = r"(?:[^,=\0]|=2C|=3D)+", r"[\x21-\x2b\x2d-\x7e]+"
-_BASE64, _EXTENSIONS = r"[A-Za-z0-9/+]+={0,2}", r"(?:,[A-Za-z]=[^\0,]+)*"
+_BASE64, _EXTENSIONS = r"[A-Za-z0-9/+]+={0,2}", r"(?:,[A-Za-z]+=[^\0,]+)*"
+_BY_TOKEN = "tokenauth=true"  # noqa: S105  # an extension
 _CLIENT_FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m=[^\0,]+,)?n=({_NAME}),r=({_NONCE})({_EXTENSIONS}))")
 _CLIENT_FINAL = re.compile(rf"(c=({_BASE64}),r=({_NONCE}){_EXTENSIONS}),p=({_BASE64})")
 _SERVER_FIRST = re.compile(rf"r=({_NONCE}),s=({_BASE64}),i=([1-9][0-9]*){_EXTENSIONS}")
@@ -25,7 +27,7 @@ _SERVER_FINAL = re.compile(rf"(?:e=([^\0,]+)|v=({_BASE64})){_EXTENSIONS}")
 
 
 class ScramServer:
-    """SCRAM, by stored credentials."""
+    """SCRAM, by stored credentials; by those of delegation tokens with the extension `tokenauth=true`."""
 
     def __init__(
         self,
@@ -33,11 +35,14 @@ class ScramServer:
         credential_of: Callable[[str], ScramCredential | None],
         nonce: str,
         decoy_of: Callable[[str], ScramCredential],
+        tokens: TokenCredentials | None = None,
     ) -> None:
         """`credential_of` returns the credential of a user; `nonce` is the broker's part of the nonce.
 
-        `decoy_of` returns what a user without a credential is challenged with.
+        `decoy_of` returns what a user without a credential is challenged with; `tokens` has those of delegation tokens.
         """
+        self._tokens = tokens
+        self._token: TokenCredential | None = None
         self._decoy_of = decoy_of
         self._mechanism = mechanism
         self._credential_of = credential_of
@@ -48,6 +53,7 @@ class ScramServer:
         self._binding = self._messages = b""
         self.user: str | None = None
         self.credential_lifetime_ms: int | None = None
+        self.token_authenticated = False
 
     def respond(self, token: bytes) -> bytes:
         """Return the server's first or final message."""
@@ -61,10 +67,11 @@ class ScramServer:
         match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
             raise MechanismError("Invalid SCRAM client first message format")
-        header, authorization_id, bare, name, nonce, _ = match.groups()
+        header, authorization_id, bare, name, nonce, extensions = match.groups()
         user = name.replace("=2C", ",").replace("=3D", "=")
         check_authorization_id((authorization_id or "").replace("=2C", ",").replace("=3D", "="), user)
-        found, decoy = self._credential_of(user), self._decoy_of(user)
+        self.token_authenticated = _BY_TOKEN in extensions.lower().split(",")
+        found, decoy = self._find_token(user) if self.token_authenticated else self._find_user(user)
         self._claimed, self._known = user, found is not None
         self._credential = credential = found or decoy
         self._nonce = nonce + self._nonce
@@ -72,6 +79,17 @@ class ScramServer:
         answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}".encode()
         self._messages = bare.encode() + b"," + answer
         return answer
+
+    def _find_user(self, user: str) -> tuple[ScramCredential | None, ScramCredential]:
+        """Return the credential of a user and the decoy."""
+        return self._credential_of(user), self._decoy_of(user)
+
+    def _find_token(self, token_id: str) -> tuple[ScramCredential | None, ScramCredential]:
+        """Return the credential of a token and the decoy."""
+        if self._tokens is None:
+            return None, self._decoy_of(token_id)
+        found = self._token = self._tokens.of(self._mechanism, token_id)
+        return None if found is None else found.credential, self._tokens.decoy_of(self._mechanism, token_id)
 
     def _final(self, text: str, credential: ScramCredential) -> bytes:
         match = _CLIENT_FINAL.fullmatch(text)
@@ -92,7 +110,11 @@ class ScramServer:
         valid = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not valid or not self._known:
             raise MechanismError("Invalid client credentials", self._claimed)
+        if self._token is not None and self._token.lifetime_ms < 0:
+            raise MechanismError("The delegation token has expired", self._claimed)
         self.user = self._claimed
+        if self._token is not None:
+            self.user, self.credential_lifetime_ms = self._token.owner, self._token.lifetime_ms
         return b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
 
 

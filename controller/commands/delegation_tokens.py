@@ -12,10 +12,9 @@ tokens of an owner is checked before (`broker.authorization.delegation_tokens`).
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple
 
 from controller.commands.controller_result import ControllerResult
-from controller.delegation_tokens import DelegationToken, TokenHmacs, token_record
+from controller.delegation_tokens import DelegationToken, TokenRules, token_record
 from controller.image import MetadataImage
 from protocol.errors import ErrorCode
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -28,15 +27,6 @@ MAX_REMOVALS = 1_000
 
 _MAX_MS = 2**63 - 1
 _USER = "User"
-
-
-class TokenRules(NamedTuple):
-    """The settings of tokens."""
-
-    hmacs: TokenHmacs | None
-    """None without a secret key."""
-    max_lifetime_ms: int
-    expiry_time_ms: int
 
 
 def create_delegation_token(
@@ -149,7 +139,7 @@ def creation_response(owner: str, requester: str) -> CreateDelegationTokenRespon
 def _find(image: MetadataImage, token_hmac: bytes, rules: TokenRules) -> DelegationToken | ErrorCode:
     if rules.hmacs is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    return rules.hmacs.find(image.delegation_tokens, bytes(token_hmac)) or ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    return rules.hmacs.find(image.delegation_tokens, token_hmac) or ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 def _at_most(wanted_ms: int, limit_ms: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from controller.configs.authorization_configs import AUTHORIZATION_CONFIGS
 from controller.configs.definition import ConfigDef
+from controller.configs.delegation_token_configs import DELEGATION_TOKEN_CONFIGS
 from controller.configs.quota_configs import QUOTA_CONFIGS
 from controller.configs.replication_configs import REPLICATION_CONFIGS
 from controller.configs.sasl_configs import SASL_CONFIGS
@@ -25,6 +26,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
         *TRANSACTION_CONFIGS,
         *AUTHORIZATION_CONFIGS,
         *SASL_CONFIGS,
+        *DELEGATION_TOKEN_CONFIGS,
         *SSL_CONFIGS,
         *QUOTA_CONFIGS,
         *REPLICATION_CONFIGS,

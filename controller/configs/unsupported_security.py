@@ -103,18 +103,4 @@ TLS_CONFIGS = table(
     without_effect="OpenSSL does TLS here, and ssl.enabled.protocols decides on its versions",
 )
 
-TOKEN_CONFIGS = table(
-    """
-    delegation.token.expiry.check.interval.ms LONG 3600000 read-only 1..
-        Interval at which expired delegation tokens are removed.
-    delegation.token.expiry.time.ms LONG 86400000 read-only 1..
-        Time after which a delegation token expires unless it is renewed.
-    delegation.token.max.lifetime.ms LONG 604800000 read-only 1..
-        Maximum lifetime of a delegation token with renewals.
-    delegation.token.secret.key PASSWORD null read-only
-        The secret that signs delegation tokens, the same on all brokers and controllers.
-    """,
-    without_effect="delegation tokens are not supported yet",
-)
-
-SECURITY_CONFIGS = (*OTHER_SASL_CONFIGS, *TLS_CONFIGS, *TOKEN_CONFIGS)
+SECURITY_CONFIGS = (*OTHER_SASL_CONFIGS, *TLS_CONFIGS)

@@ -5,6 +5,8 @@ In text, a principal is `type:name`, such as User:alice.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer
 from protocol.schema import Bool, Message, String, message, wire
@@ -21,16 +23,24 @@ class DefaultPrincipalData(Message):
     token_authenticated: Bool = wire(default=False)
 
 
-def encode_principal(principal: str) -> bytes:
-    """Return the bytes of `type:name`."""
-    kind, _, name = principal.partition(":")
-    return bytes(_VERSION_BYTES) + DefaultPrincipalData(type=kind, name=name).encode(0)
+class ForwardedPrincipal(NamedTuple):
+    """A principal, as `type:name`, and whether the client authenticated with a delegation token."""
+
+    name: str
+    token_authenticated: bool = False
 
 
-def decode_principal(data: Buffer) -> str:
-    """Return the principal as `type:name`; DecodeError if it is damaged or of an unknown version."""
+def encode_principal(principal: ForwardedPrincipal) -> bytes:
+    """Return the bytes of a principal."""
+    kind, _, name = principal.name.partition(":")
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=principal.token_authenticated)
+    return bytes(_VERSION_BYTES) + data.encode(0)
+
+
+def decode_principal(data: Buffer) -> ForwardedPrincipal:
+    """Return the principal; DecodeError if it is damaged or of an unknown version."""
     version = int.from_bytes(data[:_VERSION_BYTES], "big")
     if len(data) < _VERSION_BYTES or version not in range(DefaultPrincipalData.VERSIONS[1] + 1):
         raise DecodeError(f"a principal of unknown version {version}")
     found = DefaultPrincipalData.decode(data, version, _VERSION_BYTES)
-    return f"{found.type}:{found.name}"
+    return ForwardedPrincipal(f"{found.type}:{found.name}", found.token_authenticated)

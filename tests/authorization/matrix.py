@@ -29,7 +29,19 @@ from protocol.api import APIS, ApiKey
 from protocol.fields import fields_of
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Message, Struct
-from tests.authorization.requests import ALLOWED, EXISTING, GROUP, PREFIX, REQUESTS, Target, build
+from tests.authorization.requests import (
+    ALLOWED,
+    EXISTING,
+    GROUP,
+    HOLDER,
+    OTHER_HOLDER,
+    PREFIX,
+    PREFIXES,
+    REQUESTS,
+    Target,
+    build,
+    token_owner,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "authorization.json"
 
@@ -39,7 +51,8 @@ ADMIN = "User:admin"
 CLOSED = "closed"
 
 _NAMES = {
-    "name", "topic", "topic_name", "group_id", "key", "transactional_id", "resource_name", "resource_type", "topic_id"
+    "name", "topic", "topic_name", "group_id", "key", "transactional_id", "resource_name", "resource_type", "topic_id",
+    "principal_name",
 }  # fmt: skip
 _ALLOW, _DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
@@ -99,7 +112,7 @@ def _entries(requirement: Requirement, permission: AclPermissionType, *, prefixe
     if kind is AclResourceType.CLUSTER:
         yield _entry(kind, CLUSTER_NAME, requirement.operation, permission)
     elif prefixed:
-        yield _entry(kind, PREFIX, requirement.operation, permission, PatternType.PREFIXED)
+        yield _entry(kind, PREFIXES.get(kind.name, PREFIX), requirement.operation, permission, PatternType.PREFIXED)
     else:
         for name in ALLOWED[kind.name]:
             yield _entry(kind, name, requirement.operation, permission)
@@ -116,7 +129,7 @@ def _entry(
 
 
 def prepare(send: Send, acls: Iterable[Acl]) -> dict[str, bytes]:
-    """Create the topics and entries, wait until the coordinators serve, and return the ids of the topics."""
+    """Create topics, entries and tokens, wait until the coordinators serve, and return the ids of the topics."""
 
     def as_admin(key: ApiKey, version: int, /, **fields: Any) -> Any:
         return send(ADMIN, "broker", key, version, build(key, fields))
@@ -140,6 +153,8 @@ def prepare(send: Send, acls: Iterable[Acl]) -> dict[str, bytes]:
         for acl in acls
     ]
     assert not any(result.error_code for result in as_admin(ApiKey.CREATE_ACLS, 3, creations=creations).results)
+    for owner in (HOLDER, OTHER_HOLDER):
+        assert not as_admin(ApiKey.CREATE_DELEGATION_TOKEN, 3, max_lifetime_ms=1, **token_owner(owner)).error_code
     until: tuple[Callable[[], bool], ...] = (
         lambda: not as_admin(ApiKey.FIND_COORDINATOR, 3, key=GROUP, key_type=0).error_code,
         lambda: not as_admin(ApiKey.FIND_COORDINATOR, 3, key=GROUP, key_type=1).error_code,

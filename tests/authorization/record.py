@@ -76,6 +76,7 @@ class Kafka:
                 "listener.name.controller.plain.sasl.jaas.config": jaas,
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": ADMIN,
+                "delegation.token.secret.key": "secret",
                 "auto.create.topics.enable": "false",
                 "transaction.state.log.replication.factor": 1,
                 "transaction.state.log.min.isr": 1,

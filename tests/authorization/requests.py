@@ -16,6 +16,8 @@ from protocol.record_batch import build_batch
 from protocol.schema import Message
 
 PREFIX = "allowed"
+PREFIXES = {"USER": f"User:{PREFIX}"}
+"""The prefixes of types whose names begin otherwise."""
 TOPIC, OTHER_TOPIC = "allowed-topic", "other-topic"
 MISSING_TOPIC, OTHER_MISSING_TOPIC = "allowed-missing", "other-missing"
 GROUP, OTHER_GROUP = "allowed-group", "other-group"
@@ -24,7 +26,18 @@ SECOND_OTHER_TOPIC = "other-topic-2"
 EXISTING = (TOPIC, OTHER_TOPIC, SECOND_OTHER_TOPIC)
 TOPICS = (TOPIC, OTHER_TOPIC, MISSING_TOPIC, OTHER_MISSING_TOPIC)
 
-ALLOWED = {"TOPIC": (TOPIC, MISSING_TOPIC), "GROUP": (GROUP,), "TRANSACTIONAL_ID": (TRANSACTIONAL_ID,)}
+OWNER = "allowed-owner"
+HOLDER, OTHER_HOLDER = "allowed-holder", "other-holder"
+"""The owners of the tokens that exist."""
+
+ALLOWED = {
+    "TOPIC": (TOPIC, MISSING_TOPIC),
+    "GROUP": (GROUP,),
+    "TRANSACTIONAL_ID": (TRANSACTIONAL_ID,),
+    "USER": (f"User:{OWNER}", f"User:{HOLDER}"),
+    # The ids of tokens are random.
+    "DELEGATION_TOKEN": ("*",),
+}
 """The resources that a client of the matrix is allowed, by type."""
 
 UNKNOWN_ID = b"?" * 16
@@ -32,6 +45,7 @@ NO_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 BROKER = 99
 
 _NOW_MS = 1_700_000_000_000
+_OWNER_FROM_VERSION = 3
 
 
 class Target(NamedTuple):
@@ -247,6 +261,11 @@ def _raft(**partition: Any) -> Request:
     return request
 
 
+def token_owner(name: str) -> dict[str, Any]:
+    """Return the fields of CreateDelegationToken that name the owner."""
+    return {"owner_principal_type": "User", "owner_principal_name": name}
+
+
 def _fixed(**fields: Any) -> Request:
     return lambda version, target: fields
 
@@ -374,6 +393,12 @@ REQUESTS: Mapping[ApiKey, Request] = {
             }
         ],
         validate_only=True,
+    ),
+    ApiKey.CREATE_DELEGATION_TOKEN: lambda version, _target: (
+        {"max_lifetime_ms": 1} | (token_owner(OWNER) if version >= _OWNER_FROM_VERSION else {})
+    ),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _fixed(
+        owners=[{"principal_type": "User", "principal_name": name} for name in (HOLDER, OTHER_HOLDER)]
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _fixed(users=[{"name": "no-such-user"}]),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _fixed(deletions=[{"name": "no-such-user", "mechanism": 1}], upsertions=[]),

@@ -46,6 +46,7 @@ PURE_IN_BROKER = (
     "broker/security/sasl_authenticator.py",
     "broker/security/sasl_mechanisms.py",
     "broker/security/scram.py",
+    "broker/security/token_credentials.py",
     "broker/coordinator/group/classic_group.py",
     "broker/coordinator/group/join.py",
     "broker/coordinator/group/leave.py",

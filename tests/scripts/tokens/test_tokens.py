@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 
 from controller.commands.controller_result import ControllerResult, R
 from controller.commands.delegation_tokens import (
-    TokenRules,
     create_delegation_token,
     expire_delegation_token,
     renew_delegation_token,
     sweep_expired_delegation_tokens,
 )
-from controller.delegation_tokens import TokenHmacs
+from controller.delegation_tokens import TokenHmacs, TokenRules
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.errors import ErrorCode

@@ -9,6 +9,7 @@ from typing import Any
 from broker.authorization.request_authorizer import RequestAuthorizer
 from broker.network.connection import Connection, Disconnect
 from broker.network.connection_protocol import DeferredResponse
+from controller.acls.acl import ANONYMOUS
 from controller.records import acl_record
 from protocol.api import ApiKey, response_class
 from protocol.errors import DecodeError
@@ -23,11 +24,21 @@ from tests.unit.broker.node import LISTENER, Node
 from tests.unit.controller.acls.entries import acl, acl_id
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="p";'
 SETTINGS = {
     "authorizer_class_name": AUTHORIZER,
     "super_users": ADMIN,
     "auto_create_topics_enable": "false",
-    "listeners": f"{LISTENER}://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "listeners": f"{LISTENER}://127.0.0.1:0,SASL://127.0.0.1:0,CONTROLLER://127.0.0.1:0,OPEN://127.0.0.1:0",
+    "listener_security_protocol_map": (
+        "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,OPEN:PLAINTEXT"
+    ),
+    "controller_listener_names": "CONTROLLER,OPEN",
+    "sasl_enabled_mechanisms": "PLAIN",
+    "sasl_mechanism_controller_protocol": "PLAIN",
+    "listener_name_sasl_plain_sasl_jaas_config": LOGIN,
+    "listener_name_controller_plain_sasl_jaas_config": LOGIN,
+    "delegation_token_secret_key": "secret",
     "offsets_topic_num_partitions": "1",
     "transaction_state_log_num_partitions": "1",
 }
@@ -67,11 +78,16 @@ class GuardedNode:
         version: int,
         message: Message,
         host: str = "127.0.0.1",
+        by_token: bool = False,
     ) -> Any:
-        """Return the response, None if there is none, or `CLOSED`."""
-        listener = LISTENER if listener_type == "broker" else "CONTROLLER"
+        """Return the response, None if there is none, or `CLOSED`; `by_token`: authenticated by a delegation token."""
+        is_anonymous = principal == ANONYMOUS
+        if listener_type == "broker":
+            listener = LISTENER if is_anonymous else "SASL"
+        else:
+            listener = "OPEN" if is_anonymous else "CONTROLLER"
         connection = Connection(1, listener, host)
-        connection.principal = principal
+        connection.principal, connection.token_authenticated = principal, by_token
         header = encode_request_header(RequestHeader(key, version, CORRELATION_ID, "client"))
         frame = memoryview(bytearray(header + message.encode(version)))
         try:
@@ -95,10 +111,11 @@ class GuardedNode:
         principal: str = ALICE,
         listener_type: str = "broker",
         host: str = "127.0.0.1",
+        by_token: bool = False,
         **fields: Any,
     ) -> Any:
         """Send a request of these fields, structs as dictionaries, as `principal`."""
-        return self.send(principal, listener_type, key, version, build(key, fields), host)
+        return self.send(principal, listener_type, key, version, build(key, fields), host, by_token)
 
 
 async def _awaited(outcome: Awaitable[Any]) -> Any:

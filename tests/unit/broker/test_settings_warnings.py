@@ -78,6 +78,16 @@ def test_open_listener_with_an_authorizer_names_the_principal_of_its_clients(
     assert "without authentication, as User:ANONYMOUS" in shown
 
 
+def test_tokens_are_not_forwarded_without_encryption(warned: Callable[..., list[str]]) -> None:
+    voters = {"controller_quorum_voters": "1@a:1,2@b:1", "listeners": f"{LOCAL},CONTROLLER://localhost:1"}
+    quorum = {"delegation_token_secret_key": "secret", "node_id": "1", "process_roles": "broker,controller", **voters}
+    protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+    assert warned(**quorum, listener_security_protocol_map=protocols) == []
+    assert warned(delegation_token_secret_key="secret") == []
+    [shown] = warned(**quorum)
+    assert shown.startswith("delegation.token.secret.key: requests for delegation tokens are refused")
+
+
 def test_unknown_settings_are_logged_with_suggestions(warned: Callable[..., list[str]]) -> None:
     [shown] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
     assert "log.retention.hour (did you mean log.retention.hours?)" in shown

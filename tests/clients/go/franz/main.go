@@ -4,12 +4,14 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"barnabas.tests/clients/exchange"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -27,7 +29,12 @@ var assignors = map[string]kgo.GroupBalancer{
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
 }
 
+// Client of the bearer of a delegation token, if the environment has one.
 func connect(bootstrap string, options ...kgo.Opt) *kgo.Client {
+	if id := os.Getenv("TOKEN_ID"); id != "" {
+		token := scram.Auth{User: id, Pass: os.Getenv("TOKEN_HMAC"), IsToken: true}
+		options = append(options, kgo.SASL(token.AsSha512Mechanism()))
+	}
 	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap))...)
 	exchange.Check(err)
 	return client

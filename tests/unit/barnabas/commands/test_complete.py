@@ -18,7 +18,7 @@ def offered(call: Callable[..., Shown], *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "candidates"),
     [
-        (["to"], ["topic"]),
+        (["to"], ["topic", "token"]),
         (["se"], ["serve"]),
         (["u"], ["up", "user"]),
         (["up", "--exit"], ["--exit-with-parent"]),

@@ -50,6 +50,15 @@ def test_second_start_uses_the_same_certificates_and_passwords(tmp_path: Path) -
     assert contents(tmp_path) == before
 
 
+def test_the_secret_of_tokens_is_random_and_kept(tmp_path: Path) -> None:
+    setting = "delegation.token.secret.key"
+    first = secured(tmp_path).broker_settings()[setting]
+    assert len(first) >= 32
+    assert secured(tmp_path).broker_settings()[setting] == first
+    (tmp_path / "security" / "token-key").unlink()
+    assert secured(tmp_path).broker_settings()[setting] != first
+
+
 def test_another_host_renews_the_brokers_certificate_only(tmp_path: Path) -> None:
     secured(tmp_path)
     before = contents(tmp_path)

@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.primitives import ZERO_UUID
-from protocol.records.principal import encode_principal
+from protocol.records.principal import ForwardedPrincipal, encode_principal
 from tests.authorization.matrix import ADMIN
 from tests.unit.broker.guarded_node import GuardedNode
 
@@ -126,7 +126,7 @@ def envelope(guarded: GuardedNode, sender: str, principal: str | None, *topics: 
         principal=sender,
         listener_type="controller",
         request_data=encode_request_header(header) + request.encode(DELETE_TOPICS_VERSION),
-        request_principal=None if principal is None else encode_principal(principal),
+        request_principal=None if principal is None else encode_principal(ForwardedPrincipal(principal)),
         client_host_address=bytes([10, 0, 0, 7]),
     )
     if response.error_code:

@@ -19,7 +19,7 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest
-from protocol.records.principal import encode_principal
+from protocol.records.principal import ForwardedPrincipal, encode_principal
 from protocol.schema import Message
 from tests.typed import present
 from tests.unit.broker.controllers import query
@@ -28,7 +28,7 @@ from tests.unit.broker.whole_cluster import WholeCluster
 TOPIC = CreateTopicsRequest.Topic(name="t", num_partitions=1, replication_factor=3, assignments=[], configs=[])
 CREATE = CreateTopicsRequest(topics=[TOPIC], timeout_ms=20_000)
 CREATE_TOPICS = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, "app")) + CREATE.encode(7)
-ALICE = encode_principal("User:alice")
+ALICE = encode_principal(ForwardedPrincipal("User:alice"))
 
 
 def embedded(request: Message, version: int) -> bytes:

@@ -300,7 +300,7 @@ def test_envelope_carries_unmodified_request_with_principal_and_client_address(b
     header, body_at = decode_request_header(envelope.request_data)
     assert header == (ApiKey.CREATE_TOPICS, 7, 99, "an app")
     assert CreateTopicsRequest.decode(envelope.request_data, 7, body_at) == CREATE
-    assert decode_principal(envelope.request_principal) == "User:alice"
+    assert decode_principal(envelope.request_principal).name == "User:alice"
     assert envelope.client_host_address == bytes([10, 1, 2, 3])
 
 
@@ -376,7 +376,7 @@ def test_a_request_for_a_client_is_forwarded_with_its_principal_and_answered_as_
     part = IncrementalAlterConfigsRequest(resources=[], validate_only=True)
     assert broker.run(broker.channel.call_for(context, part, broker.handle_locally, 5)) == response
     [envelope] = broker.requested
-    assert decode_principal(envelope.request_principal) == "User:alice"
+    assert decode_principal(envelope.request_principal).name == "User:alice"
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.channel.call_for(context, part, broker.handle_locally, 5)) == HERE
 

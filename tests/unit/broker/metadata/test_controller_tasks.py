@@ -9,7 +9,7 @@ from typing import Any, Never
 import pytest
 
 from broker.metadata.controller_tasks import ControllerTasks
-from broker.settings import Option, check_settings
+from broker.settings import Option, Settings, check_settings
 from controller.commands.controller_result import Command
 from controller.image import BrokerImage, MetadataImage
 from protocol.schema import Message
@@ -227,12 +227,22 @@ class Stalled(Refusing):
         self.apply(before, self.image, ())
 
 
+def tasks_of(quorum: Any, loop: VirtualLoop, settings: Settings | None = None) -> ControllerTasks:
+    """Return the tasks; `quorum` stands in for a RaftDriver."""
+
+    async def has_exited(_broker: object) -> bool:
+        return False
+
+    settings = settings or check_settings({})
+    return ControllerTasks(quorum, settings, loop, now_ms=lambda: 0, broker_epoch=lambda: -1, has_exited=has_exited)
+
+
 def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     loop = VirtualLoop()
     quorum = Stalled(loop, brokers=2)
-    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_exited=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks = tasks_of(quorum, loop)
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
@@ -265,7 +275,7 @@ def test_failed_controller_task_is_logged_immediately() -> None:
     reported = []
     loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
     quorum = Broken(loop)
-    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_exited=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks = tasks_of(quorum, loop)
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
@@ -282,7 +292,7 @@ def test_failure_of_spawned_controller_task_is_logged_immediately() -> None:
     loop.set_exception_handler(lambda _, context: reported.append((context["message"], str(context["exception"]))))
     quorum = Refusing(loop)
     settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
-    controller_tasks = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_exited=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks = tasks_of(quorum, loop, settings)
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)

@@ -8,6 +8,7 @@ import pytest
 from broker.metadata.dynamic_config import DynamicConfig
 from broker.security.listener_sasl import ListenerSasl
 from broker.security.security_error import SecurityError
+from broker.security.token_credentials import TokenCredentials
 from broker.settings import Option, check_settings
 from controller.image import MetadataImage
 from controller.scram import ScramCredential
@@ -22,7 +23,9 @@ def listener_sasl(**settings: str) -> ListenerSasl:
     return listener_sasl_with(partial(MetadataImage, cluster_id="c"), settings)
 
 
-def listener_sasl_with(image: Callable[[], MetadataImage], settings: dict[str, str]) -> ListenerSasl:
+def listener_sasl_with(
+    image: Callable[[], MetadataImage], settings: dict[str, str], tokens: TokenCredentials | None = None
+) -> ListenerSasl:
     named = {"sasl.enabled.mechanisms": "PLAIN"} | settings
     start = check_settings({name: Option(text, "test") for name, text in named.items()})
     return ListenerSasl(
@@ -32,6 +35,7 @@ def listener_sasl_with(image: Callable[[], MetadataImage], settings: dict[str, s
         lambda: "nonce",
         OsDisk(),
         lambda: NOW_MS,
+        tokens,
     )
 
 

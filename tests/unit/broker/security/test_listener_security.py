@@ -27,7 +27,7 @@ def certificates(tmp_path: Path) -> Certificates:
 def listener_security(**settings: str) -> tuple[ListenerSecurity, DynamicConfig]:
     dynamic_config = DynamicConfig(check_settings({name: Option(text, "test") for name, text in settings.items()}))
     return ListenerSecurity(
-        dynamic_config.start, dynamic_config, UnsyncedDisk(), partial(MetadataImage, cluster_id="c"), lambda: 0
+        dynamic_config.start, dynamic_config, UnsyncedDisk(), partial(MetadataImage, cluster_id="c"), lambda: 0, None
     ), dynamic_config
 
 

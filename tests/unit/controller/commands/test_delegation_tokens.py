@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from controller.commands.delegation_tokens import (
-    TokenRules,
     create_delegation_token,
     expire_delegation_token,
     renew_delegation_token,
 )
-from controller.delegation_tokens import TokenHmacs
+from controller.delegation_tokens import TokenHmacs, TokenRules
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest

@@ -30,6 +30,7 @@ def test_every_configuration_is_documented_in_sentences() -> None:
 
 def test_no_name_is_defined_twice() -> None:
     from controller.configs.authorization_configs import AUTHORIZATION_CONFIGS
+    from controller.configs.delegation_token_configs import DELEGATION_TOKEN_CONFIGS
     from controller.configs.quota_configs import QUOTA_CONFIGS
     from controller.configs.replication_configs import REPLICATION_CONFIGS
     from controller.configs.sasl_configs import SASL_CONFIGS
@@ -42,6 +43,7 @@ def test_no_name_is_defined_twice() -> None:
     tables = (
         *(SERVER_LOG_CONFIGS, SERVER_CONFIGS, REPLICATION_CONFIGS, TRANSACTION_CONFIGS, AUTHORIZATION_CONFIGS),
         SASL_CONFIGS,
+        DELEGATION_TOKEN_CONFIGS,
         SSL_CONFIGS,
         QUOTA_CONFIGS,
         UNSUPPORTED_CONFIGS,

@@ -1,0 +1,71 @@
+"""Delegation tokens: CreateDelegationToken and DescribeDelegationToken.
+
+A client requests tokens for itself, and with CREATE_TOKENS on another user for that one (KIP-373). It sees the tokens
+that it owns, has requested or may renew, those on which it has DESCRIBE, and those of users on which it has
+DESCRIBE_TOKENS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.authorization.outcomes import complete
+from broker.handlers.delegation_tokens import is_allowed, refused_creation
+from controller.acls.acl import AclOperation, AclResourceType
+from controller.commands.delegation_tokens import owner_of
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.authorization.guards import Handle
+    from broker.authorization.request_authorizer import RequestAuthorizer
+    from broker.network.connection import RequestContext
+    from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+    from protocol.messages.describe_delegation_token import (
+        DescribeDelegationTokenRequest,
+        DescribeDelegationTokenResponse,
+    )
+
+_USER, _TOKEN = AclResourceType.USER, AclResourceType.DELEGATION_TOKEN
+
+
+def guard_creation(
+    authorizer: RequestAuthorizer,
+    handle: Handle,
+    server: Any,
+    context: RequestContext,
+    request: CreateDelegationTokenRequest,
+) -> Any:
+    """Issue a token for an owner for which the client may request tokens."""
+    owner = owner_of(request, context.principal)
+    if (
+        owner != context.principal
+        and is_allowed(server.settings, context)
+        and not authorizer.authorize(context, AclOperation.CREATE_TOKENS, _USER, owner)
+    ):
+        return refused_creation(context, request, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    return handle(server, context, request)
+
+
+def guard_description(
+    authorizer: RequestAuthorizer,
+    handle: Handle,
+    server: Any,
+    context: RequestContext,
+    request: DescribeDelegationTokenRequest,
+) -> Any:
+    """Return the tokens that the client may see."""
+
+    def finish(response: DescribeDelegationTokenResponse) -> DescribeDelegationTokenResponse:
+        tokens = authorizer.decisions(context, AclOperation.DESCRIBE, _TOKEN)
+        owners = authorizer.decisions(context, AclOperation.DESCRIBE_TOKENS, _USER)
+        found = authorizer.image.delegation_tokens  # the versions of the response before 3 have no requester
+        response.tokens = [
+            token
+            for token in response.tokens
+            if found[token.token_id].may_be_seen_by(context.principal)
+            or tokens[token.token_id]
+            or owners[found[token.token_id].owner]
+        ]
+        return response
+
+    return complete(handle(server, context, request), finish)

@@ -1,0 +1,70 @@
+"""SCRAM credentials of delegation tokens (KIP-48; Kafka: `DelegationTokenManager.prepareScramCredentials`).
+
+The bearer of a token authenticates by SCRAM with the extension `tokenauth=true`, with the token's id as user and the
+base64 of its HMAC as password. No credential is stored: each broker makes one when a token is first used. Salts are
+derived from the secret key, so that ids without a token are challenged like those with one, and all brokers alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from controller.delegation_tokens import DelegationToken, TokenHmacs
+from controller.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism, credential_from
+
+_SALT_BYTES = 24
+_USER = "User:"
+
+
+class TokenCredential(NamedTuple):
+    """What the bearer of a token is authenticated by, and as what."""
+
+    owner: str
+    """The name of the user."""
+    lifetime_ms: int
+    """Time until the token expires; negative if it has."""
+    credential: ScramCredential
+
+
+class TokenCredentials:
+    """The credentials of all tokens."""
+
+    def __init__(
+        self, hmacs: TokenHmacs, tokens: Callable[[], Mapping[str, DelegationToken]], now_ms: Callable[[], int]
+    ) -> None:
+        """`tokens` returns the current ones, `now_ms` the wall clock."""
+        self._now_ms = now_ms
+        self._hmacs = hmacs
+        self._tokens = tokens
+        self._made: dict[tuple[str, str], ScramCredential] = {}
+
+    def of(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        """Return the credential of a token, expired or not; None if no user has such a token."""
+        tokens = self._tokens()
+        token = tokens.get(token_id)
+        if token is None or not token.owner.startswith(_USER):
+            return None
+        key = mechanism.name, token_id
+        credential = self._made.get(key)
+        if credential is None:
+            if len(self._made) > 4 * len(tokens):
+                self._made = {one: made for one, made in self._made.items() if one[1] in tokens}
+            credential = self._made[key] = self._make(mechanism, token_id)
+        lifetime_ms = min(token.expiry_ms, token.max_ms) - self._now_ms()
+        return TokenCredential(token.owner.removeprefix(_USER), lifetime_ms, credential)
+
+    def decoy_of(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+        """Return what an id without a token is challenged with."""
+        no_key = bytes(len(mechanism.hash(b"")))
+        return ScramCredential(self._salt(mechanism, token_id), no_key, no_key, MIN_ITERATIONS)
+
+    def _make(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+        salt = self._salt(mechanism, token_id)
+        salted = hashlib.pbkdf2_hmac(mechanism.hash_name, b64encode(self._hmacs.of(token_id)), salt, MIN_ITERATIONS)
+        return credential_from(mechanism, salt, salted, MIN_ITERATIONS)
+
+    def _salt(self, mechanism: ScramMechanism, token_id: str) -> bytes:
+        return self._hmacs.derive(f"{mechanism.name} salt of {token_id}")[:_SALT_BYTES]

@@ -1,0 +1,130 @@
+"""Requests for delegation tokens; the rules of their lifetimes are the transcripts of `tests/scripts/tokens`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.delegation_tokens import TokenHmacs
+from protocol.api import APIS, ApiKey
+from protocol.errors import ErrorCode
+from tests.unit.broker.conftest import NewNode
+from tests.unit.broker.guarded_node import ALICE, SETTINGS, GuardedNode
+
+CREATE, RENEW = ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN
+EXPIRE, DESCRIBE = ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN
+BOB, CAROL, ANONYMOUS = "User:bob", "User:carol", "User:ANONYMOUS"
+NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+DAY_MS = 24 * 3600 * 1000
+
+
+def create(guarded: GuardedNode, version: int = 3, principal: str = ALICE, owner: str = "", **fields: Any) -> Any:
+    of: dict[str, Any] = {"owner_principal_type": "User", "owner_principal_name": owner} if owner else {}
+    return guarded.ask(CREATE, version, principal=principal, max_lifetime_ms=-1, **of, **fields)
+
+
+def shown(guarded: GuardedNode, principal: str, version: int = 3, **fields: Any) -> list[str]:
+    """Return the ids of the tokens that a principal is shown."""
+    response = guarded.ask(DESCRIBE, version, principal=principal, **({"owners": None} | fields))
+    assert response.error_code == 0
+    return [token.token_id for token in response.tokens]
+
+
+def principals(*names: str) -> list[dict[str, str]]:
+    return [{"principal_type": "User", "principal_name": name} for name in names]
+
+
+@pytest.mark.parametrize("version", APIS[CREATE].versions)
+def test_a_client_gets_a_token_for_itself(guarded: GuardedNode, version: int) -> None:
+    response = create(guarded, version, renewers=principals("bob"))
+    assert (response.error_code, response.principal_type, response.principal_name) == (0, "User", "alice")
+    assert response.token_requester_principal_name == ("alice" if version >= 3 else "")
+    now_ms = response.issue_timestamp_ms
+    assert (response.expiry_timestamp_ms, response.max_timestamp_ms) == (now_ms + DAY_MS, now_ms + 7 * DAY_MS)
+    assert response.hmac == TokenHmacs("secret").of(response.token_id)
+    assert len(response.token_id) == 22
+    assert create(guarded, version).token_id != response.token_id
+
+
+@pytest.mark.parametrize("version", APIS[DESCRIBE].versions)
+def test_a_token_is_described_with_its_hmac(guarded: GuardedNode, version: int) -> None:
+    created = create(guarded, renewers=principals("bob", "carol"))
+    (token,) = guarded.ask(DESCRIBE, version, owners=None).tokens
+    assert (token.token_id, token.hmac) == (created.token_id, created.hmac)
+    assert (token.principal_name, [one.principal_name for one in token.renewers]) == ("alice", ["bob", "carol"])
+    assert token.token_requester_principal_name == ("alice" if version >= 3 else "")
+    assert (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp) == (
+        created.issue_timestamp_ms,
+        created.expiry_timestamp_ms,
+        created.max_timestamp_ms,
+    )
+
+
+@pytest.mark.parametrize("version", APIS[RENEW].versions)
+def test_owner_and_renewer_renew_and_expire_a_token(guarded: GuardedNode, version: int) -> None:
+    created = create(guarded, renewers=principals("bob"))
+
+    def ask(key: ApiKey, principal: str, period_ms: int, hmac: bytes = created.hmac) -> tuple[int, int]:
+        period: dict[str, Any] = {"renew_period_ms" if key is RENEW else "expiry_time_period_ms": period_ms}
+        response = guarded.ask(key, version, principal=principal, hmac=hmac, **period)
+        return response.error_code, response.expiry_timestamp_ms
+
+    code, expiry_ms = ask(RENEW, BOB, 60_000)
+    assert code == 0
+    assert created.issue_timestamp_ms <= expiry_ms - 60_000 < created.issue_timestamp_ms + 60_000
+    assert ask(EXPIRE, ALICE, 90_000)[0] == 0
+    for key in (RENEW, EXPIRE):
+        assert ask(key, CAROL, 60_000) == (ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, 0)
+        assert ask(key, ALICE, 60_000, b"guess") == (ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
+    assert ask(EXPIRE, BOB, -1)[0] == 0
+    assert shown(guarded, ALICE) == []
+    assert ask(RENEW, ALICE, 60_000)[0] == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def requests() -> list[tuple[ApiKey, dict[str, Any]]]:
+    return [
+        (CREATE, {"max_lifetime_ms": -1}),
+        (RENEW, {"hmac": b"h", "renew_period_ms": 1}),
+        (EXPIRE, {"hmac": b"h", "expiry_time_period_ms": 1}),
+        (DESCRIBE, {"owners": None}),
+    ]
+
+
+@pytest.mark.parametrize("listener_type", ["broker", "controller"])
+@pytest.mark.parametrize(("key", "fields"), requests(), ids=lambda value: getattr(value, "name", ""))
+def test_clients_without_a_password_get_no_tokens(
+    guarded: GuardedNode, key: ApiKey, fields: dict[str, Any], listener_type: str
+) -> None:
+    for version in APIS[key].versions:
+        for client in ({"principal": ANONYMOUS}, {"principal": ALICE, "by_token": True}):
+            response = guarded.ask(key, version, listener_type=listener_type, **client, **fields)
+            assert response.error_code == NOT_ALLOWED
+            assert getattr(response, "expiry_timestamp_ms", -1) == -1
+
+
+@pytest.mark.parametrize(("key", "fields"), requests(), ids=lambda value: getattr(value, "name", ""))
+def test_tokens_are_disabled_without_a_key(new_node: NewNode, key: ApiKey, fields: dict[str, Any]) -> None:
+    node = new_node(None, **SETTINGS | {"delegation_token_secret_key": ""})
+    node.start()
+    for version in APIS[key].versions:
+        response = GuardedNode(node).ask(key, version, **fields)
+        assert response.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+
+
+def test_renewers_are_users(guarded: GuardedNode) -> None:
+    refused = create(guarded, renewers=[{"principal_type": "Group", "principal_name": "staff"}])
+    assert (refused.error_code, refused.issue_timestamp_ms) == (ErrorCode.INVALID_PRINCIPAL_TYPE, -1)
+
+
+def test_the_controller_removes_tokens_after_they_expire(new_node: NewNode) -> None:
+    node = new_node(None, **SETTINGS | {"delegation_token_expiry_check_interval_ms": "60000"})
+    node.start()
+    guarded = GuardedNode(node)
+    kept = create(guarded).token_id
+    response = guarded.ask(CREATE, 3, max_lifetime_ms=30_000)
+    assert shown(guarded, ALICE) == [kept, response.token_id]
+    node.pass_time(61)
+    assert shown(guarded, ALICE) == [kept]
+    node.pass_time(2 * DAY_MS / 1000)
+    assert shown(guarded, ALICE) == []
