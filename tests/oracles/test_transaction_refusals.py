@@ -119,22 +119,31 @@ class Session:
         return codes
 
     def produce(
-        self, producer: Producer, versions: Versions, *, transactional_id: str | None = None, **of_batch: Any
+        self,
+        producer: Producer,
+        versions: Versions,
+        *,
+        transactional_id: str | None = None,
+        second: Producer | None = None,
+        **of_batch: Any,
     ) -> ErrorCode:
-        """Produce a batch to the first partition."""
+        """Produce a batch to the first partition, and in the same request one of `second` to the second."""
         fields: dict[str, Any] = {"base_sequence": 0, "is_transactional": True} | of_batch
-        records = build_batch(
-            [(None, b"value")],
-            timestamp_ms=int(time.time() * 1000),
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
-            **fields,
-        )
-        data = [
-            ProduceRequest.Topic(
-                name=self.name, partition_data=[ProduceRequest.Topic.Partition(index=0, records=records)]
+        partitions = [
+            ProduceRequest.Topic.Partition(
+                index=index,
+                records=build_batch(
+                    [(None, b"value")],
+                    timestamp_ms=int(time.time() * 1000),
+                    producer_id=one.id,
+                    producer_epoch=one.epoch,
+                    **fields,
+                ),
             )
+            for index, one in enumerate((producer, second))
+            if one is not None
         ]
+        data = [ProduceRequest.Topic(name=self.name, partition_data=partitions)]
 
         def request() -> ErrorCode:
             answer = self.client.call(
@@ -145,7 +154,9 @@ class Session:
                 timeout_ms=10_000,
                 topic_data=data,
             )
-            return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            (first, *others) = sorted(answer.responses[0].partition_responses, key=lambda one: int(one.index))
+            self.other_errors = [ErrorCode(one.error_code) for one in others]
+            return ErrorCode(first.error_code)
 
         return self._repeat(request)
 
@@ -433,6 +444,30 @@ def batches_that_are_not_in_a_transaction(session: Session, versions: Versions) 
     ]
 
 
+def batches_without_a_producer_id(session: Session, versions: Versions) -> list[Any]:
+    """Batches of producer id -1 and other negative ones, which are accepted, before, in and after a transaction."""
+    nobody, negative = Producer(-1, -1), Producer(-2, 0)
+    ways: list[dict[str, Any]] = [{"base_sequence": -1}, {}, {"base_sequence": -1, "is_transactional": False}]
+
+    def outcomes() -> list[Any]:
+        return [
+            *(session.produce(nobody, versions, **way) for way in ways),
+            *(session.produce(nobody, versions, transactional_id="nobody", **way) for way in ways),
+            session.produce(nobody._replace(epoch=0), versions, **ways[0]),
+            *(session.produce(negative, versions, **way) for way in ways),
+            session.end_offset(0),
+            session.end_offset(1),
+        ]
+
+    producer = session.init()
+    found = [outcomes(), session.add(producer), outcomes(), session.produce(producer, versions), outcomes()]
+    for first, second in ((nobody, producer), (producer, negative), (producer, Producer(FOREIGN, 0))):
+        found += [session.produce(first, versions, second=second), session.other_errors]
+    found.append(session.end(producer, versions)[0])
+    session.wait_for("CompleteCommit")
+    return [*found, outcomes()]
+
+
 Compare = Callable[[Callable[[Session, Versions], list[Any]]], None]
 
 
@@ -504,6 +539,10 @@ def test_markers_of_a_client(compare: Compare) -> None:
 
 def test_offsets_of_groups_that_are_not_in_the_transaction(compare: Compare) -> None:
     compare(offsets_of_a_group_that_is_not_in_the_transaction)
+
+
+def test_batches_without_a_producer_id(compare: Compare) -> None:
+    compare(batches_without_a_producer_id)
 
 
 def test_batches_that_are_not_part_of_a_transaction(compare: Compare) -> None:
