@@ -63,7 +63,8 @@ def say(*command: str | Path, shown: str = "", cwd: Path, env: dict[str, str]) -
 def test_the_wheel_has_the_jobs_and_one_package_with_the_server_inside(wheel: Path) -> None:
     in_wheel = {name for name in contents(wheel) if ".dist-info/" not in name}
     server = {f"barnabas/_server/{module}" for module in modules(*SERVER)}
-    assert in_wheel == {"barnabas/py.typed", *modules("barnabas"), *modules("spark_jobs"), *server}
+    definitions = {str(path.relative_to(ROOT)) for path in (ROOT / "barnabas").rglob("*.json")}
+    assert in_wheel == {"barnabas/py.typed", *definitions, *modules("barnabas"), *modules("spark_jobs"), *server}
 
 
 def test_wheel_metadata_is_complete(wheel: Path) -> None:
