@@ -3,9 +3,10 @@
 `add` takes a transaction whose decision is committed. Its partitions are grouped by leader, and each leader gets one
 WriteTxnMarkers request at a time, with the markers of the transactions that wait for it. `markers_written` is called
 when each partition has its marker, or was deleted with its topic. What fails is sent again after `_RETRY_S`, or when
-the metadata changes, to the leader of that time; so are the markers of partitions without a leader. Markers that wait
-for a leader's response to an earlier request follow their partition to a new leader. Partitions that this broker leads
-get their markers without a socket.
+the metadata changes, to the leader of that time. The markers of partitions without a leader wait for a change of the
+metadata: no timer, because thousands of transactions may wait for one broker. Markers that wait for a leader's response
+to an earlier request follow their partition to a new leader. Partitions that this broker leads get their markers
+without a socket.
 
 Nothing is sent for a transaction that is no longer coordinated here. A partition that refuses its marker does not keep
 the others from getting theirs:
@@ -199,7 +200,7 @@ class TransactionMarkerChannelManager:
         self._router.schedule()
 
     def leaders_changed(self) -> None:
-        """Send what failed, and what waits for a response to an earlier request, to the leaders of now.
+        """Send what failed, or waits for a leader or a response to an earlier request, to the leaders of now.
 
         Markers that were fenced keep their backoff unless this coordinator's epoch is another one now.
         """
@@ -213,13 +214,13 @@ class TransactionMarkerChannelManager:
                 heappush(self._fenced, one)
             else:
                 self._unrouted.append(one.unsent)
+        self._unrouted.extend(self._without_leader)
+        self._without_leader.clear()
         self._retry()
 
     def _retry(self) -> None:
         self._unrouted.extend(self._failed)
-        self._unrouted.extend(self._without_leader)
         self._failed.clear()
-        self._without_leader.clear()
         if self._unrouted:
             self._router.schedule()
 
@@ -279,7 +280,7 @@ class TransactionMarkerChannelManager:
                 by_leader.setdefault(leader, []).append((topic, index))
         for leader, led in by_leader.items():
             if leader == NO_LEADER:
-                self._retry_later(self._without_leader, UnsentMarkers(pending, led))
+                self._without_leader.append(UnsentMarkers(pending, led))
             else:
                 self._queues.setdefault(leader, deque()).append(UnsentMarkers(pending, led))
         self._complete_if_written(pending)
@@ -299,15 +300,15 @@ class TransactionMarkerChannelManager:
             del self._pending[pending.transaction]
             self._coordinator.markers_written(pending.transaction)
 
-    def _retry_later(self, waiting: list[UnsentMarkers], unsent: UnsentMarkers) -> None:
-        waiting.append(unsent)
+    def _retry_later(self, unsent: UnsentMarkers) -> None:
+        self._failed.append(unsent)
         if not self._retries.is_set:
             self._retries.schedule_at(self._loop.time() + _RETRY_S)
 
     def _back_off(self, pending: PendingCompleteTxn, fenced: list[TopicPartition], epoch: int) -> None:
         """Send the markers of partitions that fenced this coordinator's `epoch` again, later each time."""
         if self._coordinator.coordinator_epoch(pending.transaction) != epoch:
-            self._retry_later(self._failed, UnsentMarkers(pending, fenced))
+            self._retry_later(UnsentMarkers(pending, fenced))
             return
         by_delay: dict[float, list[TopicPartition]] = {}
         for partition in fenced:
@@ -434,7 +435,7 @@ class TransactionMarkerChannelManager:
         if fenced:
             self._back_off(pending, fenced, epoch)
         if failed:
-            self._retry_later(self._failed, UnsentMarkers(pending, failed))
+            self._retry_later(UnsentMarkers(pending, failed))
         self._complete_if_written(pending)
 
 
