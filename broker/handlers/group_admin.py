@@ -4,8 +4,8 @@ Behaviour
 - ListGroups returns the groups that this broker coordinates: COORDINATOR_LOAD_IN_PROGRESS, and none, while a partition
   of the offsets topic is being loaded; UNKNOWN_SERVER_ERROR, with those that are loaded, if loading others failed.
   Filters ignore case; an unknown state or type matches nothing.
-- DescribeGroups returns the protocol and the members' metadata only while the group is stable, assignments always. All
-  operations are authorized: there are no ACLs.
+- DescribeGroups returns the protocol and the members' metadata only while the group is stable, assignments always. The
+  authorized operations are all; `broker.authorization.groups` replaces them by what the client may do.
 - DeleteGroups deletes groups without members, and their offsets. Each group has its own result, once its tombstones are
   committed: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND. A group that is named twice has one result, as in Kafka.
 

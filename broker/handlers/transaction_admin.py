@@ -8,7 +8,8 @@ Behaviour
   is older than any duration, as in Kafka.
 - DescribeTransactions: each id has its own result, one if it is named twice, so that a response has each partition list
   at most once. INVALID_REQUEST for an empty one, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
-  TRANSACTIONAL_ID_NOT_FOUND. All is authorized: there are no ACLs.
+  TRANSACTIONAL_ID_NOT_FOUND.
+- `broker.authorization.transactions` omits what the client may not describe.
 
 Version notes
 - ListTransactions: 1 and later filter by duration (KIP-994), 2 by a pattern of RE2/J that matches the whole id
