@@ -15,7 +15,8 @@ before that one, which the producer sends again. It does not stay for a producer
 and that no coordinator may know, for a client can make up any number of ids; and of those that stay, the oldest are
 removed beyond `MAX_VERIFICATIONS` of the partition. In Kafka all stay until they expire.
 
-A removed verification loses only its lowest sequence. At worst, with Produce 11 or lower: batch 0 is refused with a
+A removed verification loses only its lowest sequence: it is finished in the step of the event loop that appends its
+batch, so no other one removes its guard in between. At worst, with Produce 11 or lower: batch 0 is refused with a
 retriable error, its verification is removed, batch 10 is verified and appended, and batch 0, sent again, gets
 OUT_OF_ORDER_SEQUENCE_NUMBER. The transaction aborts; nothing acknowledged is lost. From Produce 12 on, a producer
 without state in the partition has to begin at sequence 0.

@@ -20,6 +20,7 @@ from controller.topic_names import TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from protocol.request_memory import RequestMemory
+from storage.log.verification import MAX_VERIFICATIONS
 from tests.unit.broker.node import Node
 
 COORDINATOR = 5
@@ -237,6 +238,27 @@ def test_verification_is_finished_whatever_becomes_of_its_request(remote: Remote
     remote.node.pass_time(0)
     [verification] = remote.node.partition("t").log.producers.verifications.values()
     assert (verification.in_flight, verification.is_known) == (0, True)
+
+
+def test_batches_that_one_response_verifies_are_appended_before_later_verifications_remove_their_guards(
+    remote: Remote,
+) -> None:
+    """A verification counts as finished in the turn of the loop in which its batch is appended, not before."""
+    partition = remote.node.partition("t")
+    producers, count = partition.log.producers, MAX_VERIFICATIONS + 10
+
+    async def is_valid(producer_id: int) -> bool:
+        transaction = Transaction(str(producer_id), producer_id, 0, VERIFY)
+        outcome = remote.verification.verify_produce(transaction, {partition: 0})
+        verified = outcome if isinstance(outcome, Verified) else await outcome
+        producers.start_verification(count + producer_id, 0, 0, remote.node.now_ms(), supports_epoch_bump=False)
+        return producers.verifications[producer_id].guard is verified.guards[partition]
+
+    tasks = [remote.node.loop.create_task(is_valid(producer_id)) for producer_id in range(count)]
+    remote.node.pass_time(0)
+    remote.client.answer(0)
+    assert all(remote.node.wait(task) for task in tasks)
+    assert [len(names) for names in remote.client.ids] == [count]
 
 
 class TestOnePartition:
