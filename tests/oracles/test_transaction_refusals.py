@@ -90,6 +90,12 @@ class Session:
         self.error = self._repeat(request)
         return Producer(answers[-1].producer_id, answers[-1].producer_epoch)
 
+    def fence(self) -> None:
+        """Send one InitProducerId of a new producer, and wait until the open transaction is aborted."""
+        answer = self.client.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=self.name, transaction_timeout_ms=60_000)
+        assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        self.wait_for("CompleteAbort")
+
     def add(
         self, producer: Producer, *, transactional_id: str | None = None, topics: dict[str, list[int]] | None = None
     ) -> list[ErrorCode]:
@@ -297,6 +303,16 @@ def zombie_epochs(session: Session, versions: Versions) -> list[Any]:
     ]
 
 
+def zombie_between_two_requests_of_its_successor(session: Session, versions: Versions) -> list[Any]:
+    """The successor's first InitProducerId has aborted the transaction; it has not sent the second one yet."""
+    zombie = session.init()
+    found: list[Any] = [session.produce(zombie, versions)]
+    session.fence()
+    found.append(session.end(zombie, versions)[0])
+    error, given = session.end(zombie, versions, commit=False)
+    return [*found, error, given == zombie._replace(epoch=zombie.epoch + 1)]
+
+
 def epochs_of_the_future(session: Session, versions: Versions) -> list[Any]:
     producer = session.init()
     future = producer._replace(epoch=producer.epoch + 5)
@@ -499,6 +515,14 @@ def run_on(bootstrap: str, scenario: Callable[[Session, Versions], list[Any]], v
 
 def test_rule_15_requests_of_a_fenced_producer(compare: Compare) -> None:
     compare(zombie_epochs)
+
+
+def test_rule_15_producer_is_fenced_by_the_first_request_of_its_successor_and_not_before_the_second_by_kafka(
+    both: tuple[str, str],
+) -> None:
+    ours, kafkas = (run_on(bootstrap, zombie_between_two_requests_of_its_successor, NEW) for bootstrap in both)
+    assert ours == [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.PRODUCER_FENCED, False]
+    assert kafkas == [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE, True]
 
 
 def test_requests_with_an_epoch_that_no_producer_was_given(compare: Compare) -> None:

@@ -125,9 +125,11 @@ def aborts_timed_out_transaction_in_its_epoch(plant: Planter) -> None:
     """A transaction that timed out is aborted without a new epoch, so that its producer goes on."""
     abort = TransactionCoordinatorShard._abort_ongoing
 
-    def abort_in_epoch(self: TransactionCoordinatorShard, context: Any, one: TransactionalId, to: object) -> None:
+    def abort_in_epoch(
+        self: TransactionCoordinatorShard, context: Any, one: TransactionalId, to: object, **options: Any
+    ) -> None:
         if to is not None:
-            abort(self, context, one, to)
+            abort(self, context, one, to, **options)
         else:
             target = shard._decided(context, one.metadata, commit=False, client_transaction_version=0)
             assert target is not None

@@ -74,9 +74,10 @@ def check_end(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode,
     """Return the error of an EndTxn with transaction.version 2, and whether it repeats a completed one.
 
     A retry has the epoch before the current one, or the last one of the previous producer id, and the transaction was
-    ended with transaction.version 2: a producer of that epoch is fenced if a client of a lower version ended its own,
-    which changes no epoch (Kafka takes it for a retry). An abort without a transaction is accepted at the current
-    epoch: the producer may not know whether its transaction had begun.
+    ended with transaction.version 2. In two cases, which Kafka takes for retries, a producer of that epoch is fenced: a
+    client of a lower version has ended its own transaction, which changes no epoch, or a new producer has aborted the
+    fenced one's. An abort without a transaction is accepted at the current epoch: the producer may not know whether its
+    transaction had begun.
     """
     metadata = one.metadata
     # First, because the producer may have the id of a transition that is still pending.
@@ -92,7 +93,8 @@ def check_end(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode,
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING, False
     is_current = client == (request.producer_id, request.producer_epoch)
     is_previous = is_overflow_retry or client == (request.producer_id, request.producer_epoch + 1)
-    is_retry = is_previous and metadata.client_transaction_version >= EPOCH_PER_TRANSACTION
+    has_own_epoch = metadata.client_transaction_version >= EPOCH_PER_TRANSACTION
+    is_retry = is_previous and has_own_epoch and not metadata.is_fenced
     if not (is_retry if state in PREPARED else is_current or (is_retry and state not in (EMPTY, ONGOING))):
         return ErrorCode.PRODUCER_FENCED, False
     if state is ONGOING:

@@ -89,7 +89,7 @@ class TransactionCoordinatorShard:
         elif one.metadata.state is not ONGOING:
             self._start_producer(context, one, request, to)
         elif not request.keep_prepared:
-            self._abort_ongoing(context, one, to)
+            self._abort_ongoing(context, one, to, is_fenced=request.producer_id == NO_PRODUCER_ID)
         elif context.transaction_version < EPOCH_PER_TRANSACTION:
             context.answer(to, ProducerResult(ErrorCode.UNSUPPORTED_VERSION))
         else:
@@ -229,15 +229,18 @@ class TransactionCoordinatorShard:
             next_transaction = target.complete(context.now_ms) if version >= EPOCH_PER_TRANSACTION else None
             self._transition(context, one, target, to, _producer(next_transaction))
 
-    def _abort_ongoing(self, context: TransactionContext, one: TransactionalId, to: object) -> None:
+    def _abort_ongoing(
+        self, context: TransactionContext, one: TransactionalId, to: object, *, is_fenced: bool = False
+    ) -> None:
         """Fence the producer and abort its transaction; respond with CONCURRENT_TRANSACTIONS or the error of the write.
 
-        With `to` None, nothing is responded.
+        With `to` None, nothing is responded. `is_fenced`: a new producer takes the id, so this one must not go on.
+        After a timeout it may.
         """
         version, metadata = context.transaction_version, one.metadata
         if version < EPOCH_PER_TRANSACTION:
             metadata = metadata.fence()
-        target = _decided(context, metadata, commit=False, client_transaction_version=version)
+        target = _decided(context, metadata, commit=False, client_transaction_version=version, is_fenced=is_fenced)
         if target is not None:
             self._transition(context, one, target, to, ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
         elif to is not None:
@@ -416,7 +419,12 @@ def _new_producer_id(context: TransactionContext, metadata: TransactionMetadata)
 
 
 def _decided(
-    context: TransactionContext, metadata: TransactionMetadata, *, commit: bool, client_transaction_version: int
+    context: TransactionContext,
+    metadata: TransactionMetadata,
+    *,
+    commit: bool,
+    client_transaction_version: int,
+    is_fenced: bool = False,
 ) -> TransactionMetadata | None:
     """Return the metadata with the decision; None if the next transaction needs a producer id and there is none."""
     has_new_epoch = client_transaction_version >= EPOCH_PER_TRANSACTION
@@ -428,6 +436,7 @@ def _decided(
         client_transaction_version=client_transaction_version,
         new_producer_id=new_producer_id,
         now_ms=context.now_ms,
+        is_fenced=is_fenced,
     )
 
 

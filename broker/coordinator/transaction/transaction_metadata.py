@@ -108,6 +108,11 @@ class TransactionMetadata(NamedTuple):
     client_transaction_version: int = 0
     """The transaction.version of the client that made the latest transition."""
     next_producer_epoch: int = NO_PRODUCER_EPOCH
+    is_fenced: bool = False
+    """Whether the transaction was aborted for a new producer, which has no epoch yet.
+
+    It is not stored: after a failover, an EndTxn of the fenced producer is taken for a retry, as in Kafka.
+    """
 
     @property
     def client(self) -> ProducerIdAndEpoch:
@@ -203,19 +208,26 @@ class TransactionMetadata(NamedTuple):
         )
 
     def end(
-        self, *, commit: bool, client_transaction_version: int, new_producer_id: int, now_ms: int
+        self,
+        *,
+        commit: bool,
+        client_transaction_version: int,
+        new_producer_id: int,
+        now_ms: int,
+        is_fenced: bool = False,
     ) -> TransactionMetadata:
         """Return the metadata with the decision to commit or abort.
 
         With transaction.version 2 the epoch is incremented, that of the client too if the transaction was kept for it;
         `new_producer_id` is the client's for the next transaction if its epochs are exhausted, else -1. An abort
-        without a transaction begins and ends one.
+        without a transaction begins and ends one. `is_fenced`: the abort is that of a new producer.
         """
         decided = PREPARE_COMMIT if commit else PREPARE_ABORT
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         next_id, next_epoch = self.next_producer_id, self.next_producer_epoch
         if client_transaction_version >= EPOCH_PER_TRANSACTION:
-            epoch, last_epoch = min(epoch + 1, MAX_EPOCH), self.client.epoch
+            epoch = min(epoch + 1, MAX_EPOCH)
+            last_epoch = NO_PRODUCER_EPOCH if is_fenced else self.client.epoch
             if new_producer_id != NO_PRODUCER_ID:
                 next_id, next_epoch = new_producer_id, NO_PRODUCER_EPOCH
             elif self.is_kept:
@@ -229,6 +241,7 @@ class TransactionMetadata(NamedTuple):
             start_ms=self.start_ms if self.state is ONGOING else now_ms,
             last_update_ms=now_ms,
             client_transaction_version=client_transaction_version,
+            is_fenced=is_fenced,
         )
 
     def fence(self) -> TransactionMetadata:
@@ -253,6 +266,7 @@ class TransactionMetadata(NamedTuple):
             next_producer_epoch=NO_PRODUCER_EPOCH,
             partitions=NO_PARTITIONS,
             last_update_ms=now_ms,
+            is_fenced=self.is_fenced,
         )
 
     def expire(self) -> TransactionMetadata:
@@ -262,7 +276,8 @@ class TransactionMetadata(NamedTuple):
     def _to(self, state: TransactionState, **changes: object) -> TransactionMetadata:
         if self.state not in _PREVIOUS_STATES[state]:
             raise InvariantError(f"a transaction cannot go from {self.state.display_name} to {state.display_name}")
-        return self._replace(state=state, **{"previous_producer_id": self.client.producer_id, **changes})  # type: ignore[arg-type]
+        defaults = {"previous_producer_id": self.client.producer_id, "is_fenced": False}
+        return self._replace(state=state, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
 class TransactionalId:
