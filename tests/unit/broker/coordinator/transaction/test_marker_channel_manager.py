@@ -289,6 +289,25 @@ def test_markers_queued_behind_a_request_are_forgotten_when_the_coordinator_move
     assert (rig.requests(), len(rig.markers)) == (["2: 7 y[0]"], 0)
 
 
+def test_markers_of_a_transaction_that_was_dropped_are_not_sent_when_its_coordinator_returns(rig: Rig) -> None:
+    """The coordinator has loaded the transaction again, and adds it anew."""
+    rig.leaders["z", 0] = NO_LEADER
+    rig.holding = True
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.add("u", ("y", 1), ("z", 0), producer_id=8)
+    rig.run()
+    rig.epoch = None
+    rig.responses[0].set_result(None)
+    rig.run()
+    assert (rig.requests(), len(rig.markers)) == (["2: 7 y[0]"], 0)
+    rig.epoch = 6
+    rig.leaders["z", 0] = OTHER_ID
+    rig.markers.leaders_changed()
+    rig.run()
+    assert (rig.requests(), len(rig.markers)) == ([], 0)
+
+
 def test_queued_markers_follow_their_partition_to_a_new_leader(rig: Rig) -> None:
     rig.holding = True
     rig.add("t", ("y", 0))

@@ -7,7 +7,7 @@ import pytest
 from broker.coordinator.runtime import coordinator_runtime
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.transaction.context import InitProducerId, ProducerResult
-from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS
+from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS, TransactionPartitions
 from controller.topic_names import TRANSACTION_STATE
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
@@ -128,6 +128,19 @@ class TestTransactions:
         assert coordinated.add(producer, ("x", 0)) == ErrorCode.TRANSACTION_ABORTABLE
         assert coordinated.records() == ["Empty", "Ongoing"]
         assert coordinated.node.wait(coordinated.end(producer, commit=False)).error == ErrorCode.NONE
+
+    def test_too_many_partitions_that_wait_for_the_transaction_before_are_refused_when_it_is_complete(
+        self, coordinated: TransactionNode
+    ) -> None:
+        producer = coordinated.host().producer()
+        coordinated.add(producer)
+        coordinated.end(producer, version=0)
+        partitions = TransactionPartitions.of(("x", index) for index in range(MAX_PARTITIONS + 1))
+        waiting = coordinated.transactions.add_partitions("t", producer, partitions, 0)
+        assert pending(waiting)
+        coordinated.settle()
+        assert coordinated.node.wait(waiting) == ErrorCode.TRANSACTION_ABORTABLE
+        assert coordinated.state() == "CompleteCommit"
 
     def test_empty_transactional_id_is_refused(self, coordinated: TransactionNode) -> None:
         producer = coordinated.host().producer()
@@ -285,6 +298,19 @@ class TestLeadership:
         coordinated.node.pass_time(1.0)
         assert coordinated.state() == "Empty"
         assert not pending(began)
+
+    def test_markers_of_an_unloaded_shard_are_not_those_of_the_shard_that_is_loaded_next(
+        self, coordinated: TransactionNode
+    ) -> None:
+        coordinated.host().producer()
+        transactions, index = coordinated.transactions, coordinated.index()
+        [before] = transactions.runtime.host_at(index).shard.ids.values()
+        assert transactions.coordinator_epoch(before) == 0
+        transactions.runtime.leadership_changed(index, None)
+        transactions.runtime.leadership_changed(index, 5)
+        coordinated.settle()
+        [after] = transactions.runtime.host_at(index).shard.ids.values()
+        assert (transactions.coordinator_epoch(before), transactions.coordinator_epoch(after)) == (None, 5)
 
     def test_open_transaction_stays_open(self, coordinated: TransactionNode) -> None:
         producer = coordinated.host().producer()
