@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from controller.delegation_tokens import TokenHmacs
-from protocol.api import APIS, ApiKey
+from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import ErrorCode
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.records.principal import ForwardedPrincipal, encode_principal
+from tests.authorization.matrix import ADMIN
+from tests.authorization.requests import build
 from tests.unit.broker.conftest import NewNode
 from tests.unit.broker.guarded_node import ALICE, SETTINGS, GuardedNode
 
@@ -101,6 +105,33 @@ def test_clients_without_a_password_get_no_tokens(
             response = guarded.ask(key, version, listener_type=listener_type, **client, **fields)
             assert response.error_code == NOT_ALLOWED
             assert getattr(response, "expiry_timestamp_ms", -1) == -1
+
+
+@pytest.mark.parametrize(("key", "fields"), requests()[:3], ids=lambda value: getattr(value, "name", ""))
+def test_a_forwarded_request_is_that_of_its_client(guarded: GuardedNode, key: ApiKey, fields: dict[str, Any]) -> None:
+    """The controller refuses the bearer of a token itself, and decides for the principal in the envelope."""
+    version = APIS[key].max_version
+    data = encode_request_header(RequestHeader(key, version, 9, "app")) + build(key, fields).encode(version)
+
+    def forward(*, by_token: bool) -> Any:
+        envelope = guarded.ask(
+            ApiKey.ENVELOPE,
+            0,
+            principal=ADMIN,
+            listener_type="controller",
+            request_data=data,
+            request_principal=encode_principal(ForwardedPrincipal(ALICE, by_token)),
+            client_host_address=bytes([10, 0, 0, 7]),
+        )
+        assert envelope.error_code == 0
+        _, body_at = decode_response_header(key, version, envelope.response_data)
+        return response_class(key).decode(envelope.response_data, version, body_at)
+
+    assert forward(by_token=True).error_code == NOT_ALLOWED
+    answer = forward(by_token=False)
+    assert answer.error_code == (0 if key is CREATE else ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    if key is CREATE:
+        assert shown(guarded, ALICE) == [answer.token_id]
 
 
 @pytest.mark.parametrize(("key", "fields"), requests(), ids=lambda value: getattr(value, "name", ""))

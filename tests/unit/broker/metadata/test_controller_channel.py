@@ -11,11 +11,11 @@ import pytest
 
 from broker.metadata.controller_channel import MAX_FORWARDED, ControllerChannel
 from broker.metadata.topic_creation import create_by_controller
-from broker.network.connection import RequestContext
+from broker.network.connection import Connection, RequestContext, context_of
 from broker.network.network_client import NetworkClient
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
-from protocol.headers import decode_request_header, response_prefix
+from protocol.headers import RequestHeader, decode_request_header, response_prefix
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -302,6 +302,17 @@ def test_envelope_carries_unmodified_request_with_principal_and_client_address(b
     assert CreateTopicsRequest.decode(envelope.request_data, 7, body_at) == CREATE
     assert decode_principal(envelope.request_principal).name == "User:alice"
     assert envelope.client_host_address == bytes([10, 1, 2, 3])
+
+
+def test_envelope_says_that_the_client_authenticated_by_a_delegation_token(broker: Broker) -> None:
+    connection = Connection(1, "SASL", "10.1.2.3")
+    connection.authenticated("User:alice", by_token=True)
+    context = context_of(RequestHeader(ApiKey.CREATE_TOPICS, 7, 99, None), connection)
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"answer")
+    broker.quorum.elect(2)
+    broker.run(broker.channel.forward(context, CREATE, broker.handle_locally, 5))
+    [envelope] = broker.requested
+    assert decode_principal(envelope.request_principal) == ("User:alice", True)
 
 
 def test_active_controller_handles_client_request_without_envelope(broker: Broker) -> None:
