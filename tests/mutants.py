@@ -294,6 +294,33 @@ MUTANTS = (
         "test_verification_is_finished_before_the_batch_is_refused",
         2,
     ),
+    Mutant(
+        "Renewal of a delegation token ignores its maximum lifetime",
+        "controller/commands/delegation_tokens.py",
+        "expiry_ms = min(found.max_ms, _sum(now_ms, period_ms))",
+        "expiry_ms = _sum(now_ms, period_ms)",
+        "tests/properties/test_delegation_tokens.py",
+        "test_tokens_are_those_of_the_model_after_any_steps",
+        10,
+    ),
+    Mutant(
+        "An expired delegation token authenticates its bearer",
+        "broker/security/scram.py",
+        "if self._token is not None and self._token.lifetime_ms < 0:",
+        "if self._token is not None and self._token.lifetime_ms is None:",
+        "tests/unit/broker/security/test_token_credentials.py",
+        "test_an_expired_token_is_refused",
+        5,
+    ),
+    Mutant(
+        "The bearer of a delegation token gets another token",
+        "broker/handlers/delegation_tokens.py",
+        "not context.token_authenticated\n        and protocol",
+        "protocol",
+        f"{_HANDLERS}/test_delegation_tokens.py",
+        "test_clients_without_a_password_get_no_tokens",
+        5,
+    ),
 )
 
 
