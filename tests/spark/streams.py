@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_jobs.flights.dataset import departures
 from tests.chaos.cluster import wait_until
 
-# Of each job; `make test` kills `archive` alone, once.
-KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "0"))
+# Of each job.
+KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "1"))
 DAY_MS = 86_400_000
 HUGE = 700_000
 FOREVER = {"retention.ms": "-1"}  # the timestamps are of the past
@@ -127,41 +128,45 @@ def read(bootstrap: str, topic: str) -> list[StreamRecord]:
         consumer.close()
 
 
-def run_killed(job: str, words: Sequence[str], checkpoint: Path) -> None:
-    """Run a job, and kill its driver and JVM in the middle of a batch; as often as the figures say.
+class KilledJob(NamedTuple):
+    """A streaming job to kill, with the arguments of `barnabas spark run` but its checkpoint."""
 
-    A batch begins with a file in the checkpoint's `offsets`, and ends with one in `commits`.
-    """
+    name: str
+    words: Sequence[str]
+    checkpoint: Path
 
-    def number(log: str) -> int:
-        return len(list((checkpoint / log).glob("[0-9]*")))
+    def number(self, log: str) -> int:
+        """Return the number of batches in a log: `offsets` when they begin, `commits` when they end."""
+        return len(list((self.checkpoint / log).glob("[0-9]*")))
 
+    def is_amid(self, begun: int) -> bool:
+        """Return whether a batch runs, and another one ended since so many had."""
+        return self.number("offsets") > self.number("commits") > begun
+
+
+def run_killed(job: KilledJob) -> None:
+    """Run a job, and kill its driver and JVM in the middle of a batch; as often as the figures say."""
     for _ in range(KILLS):
-        begun = number("commits")
-        with subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                f"spark_jobs.{job}",
-                *words,
-                "--checkpoint",
-                str(checkpoint),
-                "--master",
-                "local[2]",
-            ],
-            start_new_session=True,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as running:
+        begun = job.number("commits")
+        _kill_when(partial(job.is_amid, begun), [job])
 
-            def is_amid(running: "subprocess.Popen[str]" = running, begun: int = begun) -> bool:
-                if running.poll() is not None:
-                    raise AssertionError(running.communicate()[1])
-                return number("offsets") > number("commits") > begun
 
-            wait_until(is_amid, "a batch runs", 240)
+def run_killed_together(jobs: Sequence[KilledJob], folder: Path) -> None:
+    """Run jobs in one process; kill it and its JVM when each has written the results of a batch, but not its end."""
+    _kill_when(lambda: len(list(folder.iterdir())) == len(jobs), jobs, str(folder))
+    assert all(job.is_amid(0) for job in jobs)
+
+
+def _kill_when(condition: Callable[[], bool], jobs: Sequence[KilledJob], *words: str) -> None:
+    arguments = [[job.name, [*job.words, "--checkpoint", str(job.checkpoint)]] for job in jobs]
+    command = [sys.executable, "-m", "tests.spark.several_jobs", json.dumps(arguments), *words]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as running:
+        wait_until(lambda: running.poll() is not None or condition(), "a batch of each job runs", 240)
+        ended = running.poll() is not None
+        with suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
-            running.communicate()
+        _, printed = running.communicate()
+    assert not ended, printed
 
 
 def finished(query: StreamingQuery | None) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from tests.broker_process import BrokerProcess
 from tests.spark.streams import (
     DAY_MS,
     KILLS,
+    KilledJob,
     StreamRecord,
     create,
     finished,
     flights,
     read,
-    run_killed,
     with_oddities,
     write,
 )
@@ -200,14 +201,11 @@ def begin(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def test_roll_ups_and_alerts_are_right_though_the_job_is_killed(
-    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
-) -> None:
+def killed_roll_ups_and_alerts(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Iterator[KilledJob]:
     """The topic ends with measurements that are too late: every hour that they belong to was complete before."""
     stream = with_oddities(flights(10))
     last = stream[-1].timestamp_ms
     too_late = [record._replace(timestamp_ms=last - 8 * DAY_MS) for record in flights(1)[:50]]
-    batch = len(stream) // (KILLS + 2)
     create(broker.bootstrap, "flights", "roll-ups", "alerts")
     write(broker.bootstrap, "flights", [*stream, *too_late])
     rules = tmp_path / "rules.yaml"
@@ -215,9 +213,17 @@ def test_roll_ups_and_alerts_are_right_though_the_job_is_killed(
     words = [
         *("-b", broker.bootstrap, "-t", "flights", "--value", "dep_delay", "--by", "origin"),
         *("--granularities", "1 hour, 1 day", "--lateness", "1 day", "--to", "topic:roll-ups"),
-        *("--rules", str(rules), "--alerts", "alerts", "--max-offsets-per-trigger", str(batch), "--available-now"),
+        *(
+            "--rules",
+            str(rules),
+            "--alerts",
+            "alerts",
+            "--max-offsets-per-trigger",
+            str(len(stream) // (4 * KILLS)),
+            "--available-now",
+        ),
     ]
-    run_killed("metrics", words, tmp_path / "checkpoint")
+    yield KilledJob("metrics", words, tmp_path / "checkpoint")
     chosen = options(
         brokers=broker.bootstrap,
         topic=("flights",),
@@ -229,7 +235,7 @@ def test_roll_ups_and_alerts_are_right_though_the_job_is_killed(
         to=Destination("topic", "roll-ups"),
         rules=str(rules),
         alerts="alerts",
-        max_offsets_per_trigger=batch,
+        max_offsets_per_trigger=len(stream) // 3,
         available_now=True,
         picture=str(tmp_path / "delays.png"),
     )

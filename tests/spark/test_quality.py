@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +15,17 @@ from spark_jobs.io import Destination
 from spark_jobs.quality import QualityOptions, collected, counted, facts, start, summaries
 from spark_jobs.quality_report import FieldCount, Named, WindowQuality
 from tests.broker_process import BrokerProcess
-from tests.spark.streams import DAY_MS, KILLS, StreamRecord, create, finished, flights, run_killed, with_oddities, write
+from tests.spark.streams import (
+    DAY_MS,
+    KILLS,
+    KilledJob,
+    StreamRecord,
+    create,
+    finished,
+    flights,
+    with_oddities,
+    write,
+)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RECORDS = "key binary, value binary, topic string, partition int, timestamp timestamp"
@@ -176,27 +186,32 @@ def comparable(window: WindowQuality) -> dict[str, object]:
     return {**vars(window), "top_keys": top, "fields": sorted(window.fields)}
 
 
-def test_windows_are_summed_up_once_though_the_job_is_killed(
-    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
-) -> None:
+def killed_reports(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Iterator[KilledJob]:
+    """The windows are summed up once."""
     stream = with_oddities(flights(6))
     create(broker.bootstrap, "flights")
     write(broker.bootstrap, "flights", stream)
-    batch = len(stream) // (KILLS + 2)
     report, out, checkpoint = tmp_path / "q.html", tmp_path / "out", tmp_path / "checkpoint"
     words = [
         *("-b", broker.bootstrap, "-t", "flights", "--window", "1 day", "--lateness", "1 day", "--available-now"),
-        *("--unique", ",".join(IDENTITY), "--max-offsets-per-trigger", str(batch), "--to", f"parquet:{out}"),
+        *(
+            "--unique",
+            ",".join(IDENTITY),
+            "--max-offsets-per-trigger",
+            str(len(stream) // (4 * KILLS)),
+            "--to",
+            f"parquet:{out}",
+        ),
         *("--report", str(report)),
     ]
-    run_killed("quality", words, checkpoint)
+    yield KilledJob("quality", words, checkpoint)
     chosen = options(
         brokers=broker.bootstrap,
         topic=("flights",),
         window="1 day",
         lateness="1 day",
         unique=",".join(IDENTITY),
-        max_offsets_per_trigger=batch,
+        max_offsets_per_trigger=len(stream) // 3,
         available_now=True,
         to=Destination("parquet", str(out)),
         report=str(report),

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import pairwise
@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from spark_jobs.io import Destination
-from spark_jobs.sessions import ROCKSDB, Session, SessionsOptions, closed, ended_by, start, with_event
-from tests.applications.topics import Reader
+from spark_jobs.sessions import JOB, Session, closed, ended_by, with_event
 from tests.broker_process import BrokerProcess
+from tests.spark.several_jobs import start
+from tests.spark.streams import KILLS, KilledJob, finished
 
 GAP = 10
 MINUTE_MS = 60_000
@@ -88,47 +88,32 @@ def produce(bootstrap: str, records: Sequence[tuple[str, int]]) -> None:
         producer.flush()
 
 
-def test_the_job_writes_the_sessions_of_each_user_once_also_after_a_restart(
-    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
-) -> None:
+def killed_sessions(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Iterator[KilledJob]:
+    """The sessions of each user are written once."""
     rng = random.Random(15)
     records = [
         (f"user{rng.randrange(20)}", NOON_MS + rng.randrange(600) * MINUTE_MS + rng.randrange(999)) for _ in range(1500)
     ]
     records.sort(key=lambda record: record[1] + rng.randrange(20) * MINUTE_MS)  # out of order by up to 20 minutes
     produce(broker.bootstrap, records)
-    options = SessionsOptions(
-        brokers=broker.bootstrap,
-        topic=("clicks",),
-        key="user",
-        value="n",
-        lateness="30 minutes",
-        gap=15 * MINUTE_MS,
-        checkpoint=str(tmp_path / "c"),
-        to=Destination("topic", "visits"),
-        max_offsets_per_trigger=600,
-        available_now=True,
-    )
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    try:
-        query = start(spark, options)
-        assert query.awaitTermination(240)
-        assert query.lastProgress is not None
-        assert query.lastProgress.stateOperators[0].numRowsTotal < 10
-    finally:
-        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
-    with Reader(broker.bootstrap, "visits") as reader:
-        found = [json.loads(record.value or "") for record in reader.read_to_end()["visits"]]
+    words = ["-b", broker.bootstrap, "-t", "clicks", "--key", "user", "--value", "n", "--lateness", "30 minutes"]
+    words += ["--gap", "15 minutes", "--to", f"parquet:{tmp_path}/visits", "--available-now"]
+    yield KilledJob("sessions", [*words, "--max-offsets-per-trigger", str(375 // KILLS)], tmp_path / "c")
+    query = start(spark, JOB, JOB.parsed([*words, "--max-offsets-per-trigger", "600", "--checkpoint", f"{tmp_path}/c"]))
+    finished(query)
+    assert query.lastProgress is not None
+    assert query.lastProgress.stateOperators[0].numRowsTotal < 10
+    found = spark.read.parquet(f"{tmp_path}/visits").collect()
     expected = [
         (user, part[0], part[-1], len(part), float(sum(time % 7 for time in part)))
         for user in {user for user, _ in records}
         for part in cut([time for name, time in records if name == user], 15 * MINUTE_MS)
     ]
-    assert sorted(
-        (row["key"], time_ms(row["start"]), time_ms(row["end"]), row["count"], row["sum"]) for row in found
-    ) == sorted(expected)
-    assert {row["ended_by"] for row in found} == {"gap"}
+    assert sorted((row.key, time_ms(row.start), time_ms(row.end), row["count"], row.sum) for row in found) == sorted(
+        expected
+    )
+    assert {row.ended_by for row in found} == {"gap"}
 
 
-def time_ms(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
+def time_ms(time: datetime) -> int:
+    return round(time.astimezone(UTC).timestamp() * 1000)

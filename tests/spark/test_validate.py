@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.broker_process import BrokerProcess
 from tests.spark.streams import (
     KILLS,
     Header,
+    KilledJob,
     StreamRecord,
     create,
     finished,
@@ -226,10 +228,11 @@ def by_partition(stream: list[StreamRecord]) -> list[StreamRecord]:
     return sorted(stream, key=lambda record: record.partition)
 
 
-def test_records_are_judged_sent_back_and_parked_once_though_the_jobs_are_killed(
-    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
-) -> None:
-    """Flights without a delay, which were cancelled, are malformed by the schema, and so are the odd records."""
+def killed_validation_and_redrive(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Iterator[KilledJob]:
+    """Records are judged, sent back and parked once.
+
+    Flights without a delay, which were cancelled, are malformed by the schema, and so are the odd records.
+    """
     stream = [record._replace(partition=at % 2) for at, record in enumerate(with_oddities(flights(6)))]
     good, bad = ([one for one in stream if is_good(one) is verdict] for verdict in (True, False))
     assert len(bad) > 50
@@ -239,9 +242,9 @@ def test_records_are_judged_sent_back_and_parked_once_though_the_jobs_are_killed
     create(broker.bootstrap, "flights", partitions=2)
     write(broker.bootstrap, "flights", stream)
 
-    batch = len(stream) // (KILLS + 2)
+    batch = len(stream) // (4 * KILLS)
     words = ["-b", broker.bootstrap, "-t", "flights", "--schema", str(schema), "--available-now"]
-    run_killed("validate", [*words, "--max-offsets-per-trigger", str(batch)], tmp_path / "validate")
+    yield KilledJob("validate", [*words, "--max-offsets-per-trigger", str(batch)], tmp_path / "validate")
     chosen = options(
         brokers=broker.bootstrap,
         topic=("flights",),
@@ -264,7 +267,8 @@ def test_records_are_judged_sent_back_and_parked_once_though_the_jobs_are_killed
 
     words = ["-b", broker.bootstrap, "-t", "flights.dead-letters", "--attempts", "1", "--delay", "1 second"]
     limit = len(dead) // (KILLS + 2)
-    run_killed("redrive", [*words, "--max-offsets-per-trigger", str(limit), "--available-now"], tmp_path / "redrive")
+    words += ["--max-offsets-per-trigger", str(limit), "--available-now"]
+    run_killed(KilledJob("redrive", words, tmp_path / "redrive"))
     again = RedriveOptions(
         brokers=broker.bootstrap,
         topic=("flights.dead-letters",),

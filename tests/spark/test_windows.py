@@ -1,14 +1,11 @@
 """The job `windows`: its transforms on small frames, and the whole job, killed in the middle, beside plain Python."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,8 +18,7 @@ from spark_jobs.events import as_records, events
 from spark_jobs.io import Destination
 from spark_jobs.windows import WindowsOptions, start, windowed
 from tests.broker_process import BrokerProcess
-from tests.chaos.cluster import wait_until
-from tests.spark.streams import KILLS
+from tests.spark.streams import KILLS, KilledJob
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RECORDS = 3000
@@ -115,26 +111,19 @@ def found(rows: Iterable[Row]) -> list[tuple[Key, tuple[int, float]]]:
     return [((row.start.replace(tzinfo=UTC).isoformat(), row.key), (row["count"], row["sum"])) for row in rows]
 
 
-def has_batches(out: Path, number: int) -> bool:
-    return len(list(out.glob("batch=*"))) >= number
-
-
-def test_windows_are_counted_once_though_the_job_is_killed_and_its_group_shows_its_lag(
-    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
-) -> None:
+def killed_windows(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Iterator[KilledJob]:
+    """Windows are counted once, and the group shows the job's lag."""
     expected = produce(broker.bootstrap, "clicks")
     out = tmp_path / "windows"
-    command = [
-        *(sys.executable, "-m", "spark_jobs.windows", "-b", broker.bootstrap, "-t", "clicks"),
-        *("--key", "page", "--value", "ms", "--checkpoint", str(tmp_path / "checkpoint"), "--to", f"parquet:{out}"),
-        *("--late", f"parquet:{tmp_path}/late"),
-        *("--max-offsets-per-trigger", "100" if KILLS else "500", "--available-now", "--master", "local[2]"),
+    words = [
+        *("-b", broker.bootstrap, "-t", "clicks", "--key", "page", "--value", "ms", "--available-now"),
+        *("--to", f"parquet:{out}", "--late", f"parquet:{tmp_path}/late"),
     ]
-    for kill in range(1, KILLS + 1):
-        with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE) as job:
-            wait_until(partial(has_batches, out, 4 * kill), "batches are written", 240)
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
+    yield KilledJob(
+        "windows", [*words, "--max-offsets-per-trigger", str(RECORDS // (4 * KILLS))], tmp_path / "checkpoint"
+    )
+    words += ["--checkpoint", str(tmp_path / "checkpoint"), "--max-offsets-per-trigger", "500", "--master", "local[2]"]
+    command = [sys.executable, "-m", "spark_jobs.windows", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     read = {name: spark.read.parquet(str(tmp_path / name)).where("key != 'closing'") for name in ("windows", "late")}
