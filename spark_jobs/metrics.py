@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import re
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,9 +83,12 @@ class MetricsOptions(StreamOptions):
 def granularities(options: MetricsOptions) -> dict[str, int]:
     """Return the lengths of the windows in seconds by their texts, the finest first.
 
-    Raise JobError if a window of one granularity would be in two of the next.
+    Raise JobError if one is no interval, or if a window of one granularity would be in two of the next.
     """
-    named = {text.strip(): seconds(text) for text in options.granularities.split(",")}
+    try:
+        named = {text.strip(): seconds(text) for text in options.granularities.split(",")}
+    except ArgumentTypeError as error:
+        raise JobError(f"--granularities: {error}") from None
     lengths = dict(sorted(named.items(), key=lambda pair: pair[1]))
     finer = ""
     for text, length in lengths.items():

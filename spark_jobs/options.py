@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 ENVIRONMENT = "BARNABAS_SPARK_"
 DEFAULT_BROKERS = "127.0.0.1:9092"
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+PART = r"(\d+) *(second|minute|hour|day|week)s?\b"
 
 T = TypeVar("T")
 
@@ -74,9 +75,8 @@ def positive(text: str) -> int:
 
 def seconds(text: str) -> int:
     """Return the length in seconds of an interval of days, hours, minutes and seconds, such as "1 hour 30 minutes"."""
-    parts = re.findall(r"(\d+) *(second|minute|hour|day|week)s?\b", text)
-    length = sum(int(number) * SECONDS[unit] for number, unit in parts)
-    if not length or re.sub(r"\d+ *[a-z]+", "", text).strip():
+    length = sum(int(number) * SECONDS[unit] for number, unit in re.findall(PART, text))
+    if not length or not re.fullmatch(rf"\s*({PART}\s*)+", text):
         raise argparse.ArgumentTypeError(f"{text!r}: write an interval such as '5 minutes'")
     return length
 

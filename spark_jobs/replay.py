@@ -31,11 +31,13 @@ behind. A replay that is complete sends nothing when started again; another chec
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,11 +66,11 @@ CONF = (
 
 
 def factor(text: str) -> float:
-    """Return a number above 0; ValueError otherwise."""
-    found = float(text)
-    if not 0 < found < float("inf"):
-        raise ValueError(text)
-    return found
+    """Return a number above 0; ArgumentTypeError otherwise."""
+    with suppress(ValueError):
+        if 0 < (found := float(text)) < float("inf"):
+            return found
+    raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0, such as 0.5 or 60")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,6 +155,7 @@ def test_a_late_measurement_is_in_all_granularities_or_in_none(spark: SparkSessi
     ("changes", "message"),
     [
         ({"granularities": "5 minutes, 12 minutes"}, "12 minutes is not a multiple of 5 minutes"),
+        ({"granularities": "1min"}, "--granularities: '1min': write an interval such as '5 minutes'"),
         ({"rules": "rules.yaml"}, "alerts need both --rules FILE and --alerts TOPIC"),
         ({"rules": "absent.yaml", "alerts": "t"}, "the rules absent.yaml cannot be read: .*No such file"),
         ({"picture": "p.png"}, "--picture is drawn from the destination, which must be one of topic, delta, parquet"),

@@ -78,7 +78,9 @@ def test_intervals_are_in_seconds() -> None:
     assert [seconds(text) for text in texts] == [1, 300, 5400, 172_800, 604_800]
 
 
-@pytest.mark.parametrize("text", ["", "5", "minutes", "5 m", "0 seconds", "1 hour or so", "-1 hour", "1.5 hours"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "minutes", "5 m", "0 seconds", "1 hour or so", "1 hour 5 fortnights", "-1 hour", "1.5 hours"]
+)
 def test_other_intervals_are_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="write an interval such as '5 minutes'"):
         seconds(text)

@@ -1,6 +1,7 @@
 """The job `replay`: ranges, the order of sending, and whole replays of topics and archives, killed in the middle."""
 
 import sys
+from argparse import ArgumentTypeError
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from spark_jobs.archive import ArchiveOptions
 from spark_jobs.cluster import Topic
 from spark_jobs.errors import JobError, remedy_of
 from spark_jobs.io import Destination
-from spark_jobs.replay import OPEN, Bound, Plan, ReplayOptions, bound, ranges, within
+from spark_jobs.replay import OPEN, Bound, Plan, ReplayOptions, bound, factor, ranges, within
 from spark_jobs.sending import to_send
 from spark_jobs.targets import connection, copied_config, target_of
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
@@ -48,6 +49,13 @@ def test_bounds_are_times_or_offsets() -> None:
     for wrong in ("latest", "0=", "0:5", "yesterday", "0=1;1=2", ""):
         with pytest.raises(JobError, match="write earliest, a time such as"):
             bound(wrong, "earliest")
+
+
+def test_a_pace_is_a_number_above_0() -> None:
+    assert factor("0.5") == 0.5
+    for wrong in ("fast", "0", "-1", "inf", "nan"):
+        with pytest.raises(ArgumentTypeError, match="write a number above 0"):
+            factor(wrong)
 
 
 @given(
