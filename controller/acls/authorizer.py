@@ -11,7 +11,8 @@ the requested one or ALL. Of entries that allow, READ, WRITE, DELETE and ALTER i
 includes DESCRIBE_CONFIGS; of entries that deny, nothing includes another.
 
 The entries of a principal are compiled, by operation, type of resource and host, to the names that they deny and allow;
-that stays valid until the entries of this principal change. Decisions are cached until any entry changes.
+that stays valid until the entries of this principal change. Decisions about a client are cached until its entries, or
+those of `User:*`, change; with `allow.everyone.if.no.acl.found` until any entry changes.
 """
 
 from __future__ import annotations
@@ -140,14 +141,20 @@ class StandardAuthorizer:
         """Replace the entries."""
         if acls is self._acls:
             return
-        self._acls = acls
+        before, self._acls = self._acls, acls
         self._compiled = {
             principal: compiled
             for principal, compiled in self._compiled.items()
             if compiled.entries is acls.by_principal.get(principal)
         }
         self._patterns.clear()
-        self._forget()
+        if self._allow_if_no_acl or _differ(before, acls, WILDCARD_PRINCIPAL):
+            self._forget()
+            return
+        for key in [key for key in self._tables if _differ(before, acls, key[0])]:
+            self._decisions -= len(self._tables[key])
+            self._tables.pop(key).clear()
+        self._any = {key: allowed for key, allowed in self._any.items() if not _differ(before, acls, key[0])}
 
     def is_super_user(self, principal: str) -> bool:
         """Return whether a principal may do everything."""
@@ -228,6 +235,10 @@ class StandardAuthorizer:
                 )
             found += [by_host[each] for each in (WILDCARD, canonical_host(host)) if each in by_host]
         return found
+
+
+def _differ(before: AclsImage, after: AclsImage, principal: str) -> bool:
+    return before.by_principal.get(principal) is not after.by_principal.get(principal)
 
 
 def _compile(entries: PrincipalAcls, operation: int, resource_type: int) -> dict[str, _AclRules]:

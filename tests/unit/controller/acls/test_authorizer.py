@@ -157,6 +157,46 @@ def test_a_decision_is_made_again_when_the_entries_change() -> None:
     assert not authorizer.authorize_by_resource_type("User:a", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC)
 
 
+@pytest.mark.parametrize("changed", ["User:a", "User:*"])
+@pytest.mark.parametrize("line", ["allow {} READ TOPIC:orders", "deny {} READ TOPIC:orders"])
+def test_a_decision_is_made_again_when_the_entries_of_the_client_or_of_everyone_change(changed: str, line: str) -> None:
+    others = [] if line.startswith("allow") else ["allow User:a READ TOPIC:orders", "allow User:* READ TOPIC:orders"]
+    image = image_of(*others)
+    authorizer = authorizer_of()
+    authorizer.load(image)
+    for _ in range(2):
+        before = is_allowed(authorizer, "READ", "TOPIC:orders")
+        builder = image.change()
+        builder.add(acl_id(100), acl(line.format(changed)))
+        authorizer.load(builder.build())
+        assert is_allowed(authorizer, "READ", "TOPIC:orders") is not before
+        authorizer.load(image)
+        assert is_allowed(authorizer, "READ", "TOPIC:orders") is before
+
+
+def test_decisions_about_other_clients_are_kept_when_entries_change() -> None:
+    authorizer = authorizer_of("allow User:a READ TOPIC:orders")
+    key = ("User:a", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC)
+    table = authorizer.decisions(*key)
+    assert table["orders"]
+    assert not table["payments"]
+    builder = authorizer.acls.change()
+    builder.add(acl_id(100), acl("allow User:b READ TOPIC:payments"))
+    authorizer.load(builder.build())
+    assert authorizer.decisions(*key) is table
+    assert dict(table) == {"orders": True, "payments": False}
+
+
+def test_with_a_default_of_allow_no_decision_outlives_a_change() -> None:
+    authorizer = StandardAuthorizer((), allow_if_no_acl=True)
+    authorizer.load(image_of("allow User:a READ TOPIC:orders"))
+    assert is_allowed(authorizer, "READ", "TOPIC:payments")
+    builder = authorizer.acls.change()
+    builder.add(acl_id(100), acl("allow User:b READ TOPIC:payments"))
+    authorizer.load(builder.build())
+    assert not is_allowed(authorizer, "READ", "TOPIC:payments")
+
+
 def test_a_client_cannot_fill_the_memory_with_decisions() -> None:
     authorizer = authorizer_of("allow User:a READ TOPIC:orders")
     table = authorizer.decisions("User:a", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC)
