@@ -24,6 +24,8 @@ from broker.metadata.producer_id_manager import ProducerIdManager, allocate_bloc
 from broker.metadata.recently_fenced import RecentlyFenced
 from broker.metadata.registration_request import broker_registration
 from broker.metadata.start_group import StartGroup, incarnation_id, until_known
+from broker.quotas.rate import SampleWindow
+from broker.quotas.replication_quota import FOLLOWER_RATE, LEADER_RATE, ReplicationQuota
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.replica_fetcher_manager import ReplicaFetcherManager, fetch_limits
 from broker.replication.replica_manager import ReplicaManager
@@ -78,6 +80,11 @@ class BrokerServer(RoleServer):
         self.recently_fenced = RecentlyFenced(loop.time)
         self._purgatory_driver = PurgatoryDriver(loop)
         self.purgatory = self._purgatory_driver.purgatory
+        window = SampleWindow(
+            settings["replication.quota.window.num"], 1000 * settings["replication.quota.window.size.seconds"]
+        )
+        self.leader_replication_quota = ReplicationQuota(window, lambda: self.dynamic_config[LEADER_RATE])
+        self.follower_replication_quota = ReplicationQuota(window, lambda: self.dynamic_config[FOLLOWER_RATE])
         self.replicas = ReplicaManager(
             self.node_id,
             metadata=self.raft,
@@ -89,6 +96,7 @@ class BrokerServer(RoleServer):
             loop=loop,
             now_ms=self.now_ms,
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
+            leader_quota=self.leader_replication_quota,
         )
         self.log_cleaner = LogCleaner(shared.disk, self.logs, self.dynamic_config.__getitem__, self.timers, self.now_ms)
         self.lifecycle = BrokerLifecycleManager(
@@ -115,6 +123,7 @@ class BrokerServer(RoleServer):
             broker_epoch=lambda: self.broker_epoch,
             limits=fetch_limits(settings),
             lag_max_ms=settings["replica.lag.time.max.ms"],
+            quota=self.follower_replication_quota,
         )
         self.assignments = AssignmentsManager(
             self.node_id, lambda: self.broker_epoch, self.logs, self.controller_channel.call, loop

@@ -242,7 +242,7 @@ class FetchInProgress:
                 if self._replica_id < 0:
                     wanted.replica.topic_metrics.bytes_out += found.size_bytes
                 else:
-                    wanted.replica.topic_metrics.replication_bytes_out += found.size_bytes
+                    self._broker.replicas.sent_to_follower(wanted.replica, found.size_bytes)
             if found.caught_up:
                 session.mark_caught_up(wanted)
             elif found.slices:

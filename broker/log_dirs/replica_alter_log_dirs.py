@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from broker.log_dirs.assignments_manager import AssignmentsManager
 from broker.metadata.dynamic_config import DynamicConfig
+from broker.quotas.rate import SampleWindow, SimpleRate
 from broker.replication.replica_manager import ReplicaManager
 from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import InvariantError, KafkaError
@@ -44,6 +45,14 @@ class ReplicaAlterLogDirs:
         dynamic_config: DynamicConfig,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        start = dynamic_config.start
+        self.rate = SimpleRate(
+            SampleWindow(
+                start["alter.log.dirs.replication.quota.window.num"],
+                1000 * start["alter.log.dirs.replication.quota.window.size.seconds"],
+            )
+        )
+        """The bytes per second that are copied, for metrics."""
         self._logs = logs
         self._assignments = assignments
         self._dynamic_config = dynamic_config
@@ -111,6 +120,7 @@ class ReplicaAlterLogDirs:
         async def pause() -> None:
             nonlocal copied_bytes
             before, copied_bytes = copied_bytes, move.copied_bytes
+            self.rate.record(copied_bytes - before, 1000 * self._loop.time())
             await self._wait(move, copied_bytes - before)
 
         steps = checked(self._logs.moves.steps(move), check)

@@ -1,6 +1,7 @@
-"""Metrics of the clients with quotas: what they use, and for how long they are throttled.
+"""Metrics of the clients with quotas: what they use, and for how long they are throttled; and of replication's quotas.
 
-The names are those of Apache Kafka's MBeans `Produce`, `Fetch`, `Request` and `ControllerMutation`. As there, a client
+The names are those of Apache Kafka's MBeans `Produce`, `Fetch`, `Request` and `ControllerMutation`, and
+`LeaderReplication`, `FollowerReplication` and `AlterLogDirsReplication`. As there, a client
 has a row while it uses a quota, with the user and client id that share it. Rates are measured over the quotas' windows.
 """
 
@@ -43,6 +44,17 @@ def _mutations(node: MonitoredNode) -> Iterator[tuple[str, Any]]:
         yield labels(user=user, client_id=client_id), found
 
 
+def _replication(node: MonitoredNode) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield the rates of throttled replicas as leader and as follower, and of moves between directories."""
+    broker = node.broker
+    if broker is None:
+        return
+    now_ms = 1000 * node.shared.loop.time()
+    moved = 0.0 if broker.moves is None else broker.moves.rate.per_second(now_ms)
+    quotas = (broker.leader_replication_quota, broker.follower_replication_quota)
+    yield "", (*(quota.rate.per_second(now_ms) for quota in quotas), moved)
+
+
 def _item(number: int) -> Callable[[tuple[float, ...]], float]:
     return lambda found: round(found[number], 3)
 
@@ -61,6 +73,24 @@ def _of_kind(kind: str, name: str, rate: str, text: str) -> Table:
 
 
 TABLES = (
+    table(
+        _replication,
+        gauge(
+            "kafka_server_leaderreplication_byte_rate",
+            "Bytes per second that followers fetch from throttled replicas.",
+            _item(0),
+        ),
+        gauge(
+            "kafka_server_followerreplication_byte_rate",
+            "Bytes per second that throttled replicas fetch from their leaders.",
+            _item(1),
+        ),
+        gauge(
+            "kafka_server_alterlogdirsreplication_byte_rate",
+            "Bytes per second that are copied to other data directories.",
+            _item(2),
+        ),
+    ),
     _of_kind(PRODUCE, "produce", "byte_rate", "Bytes of Produce requests per second, of clients with a quota."),
     _of_kind(FETCH, "fetch", "byte_rate", "Bytes of Fetch responses per second, of clients with a quota."),
     _of_kind(REQUEST, "request", "request_time", "Percentage of the event loop's time, of clients with a quota."),

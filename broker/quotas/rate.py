@@ -72,6 +72,21 @@ class Rate:
             samples.popleft()
 
 
+class SimpleRate(Rate):
+    """A rate over the time since the first sample of the window, but over one whole sample at least.
+
+    Unlike a `Rate`, it has its full value from the first sample on (Kafka: `SimpleRate`).
+    """
+
+    __slots__ = ()
+
+    def measured_ms(self, now_ms: float) -> float:
+        """Return the time over which the rate is measured."""
+        self._drop_old(now_ms)
+        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0.0
+        return max(elapsed_ms, float(self._window.sample_ms))
+
+
 class ThrottleTimes:
     """The throttle times of responses within a `SampleWindow`, for metrics; zeros do not count, as in Kafka."""
 

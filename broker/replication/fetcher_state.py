@@ -7,7 +7,7 @@ names partitions ends its wait (`broker.replication.fetch_sessions`). Each parti
 
     to request  new, or its log's end or start moved: the next fetch carries its fetch offset
     requested   the leader has its fetch offset, leader epoch and last fetched epoch
-    delayed     it failed: out of the session until its backoff ends
+    delayed     it failed, or it is throttled: out of the session until its backoff, or its wait, ends
     outside     OFFSET_OUT_OF_RANGE: ListOffsets requests the ends of the leader's log
     stopped     its epoch is fenced, or its disk failed: until `follow` passes a newer epoch
 
@@ -51,6 +51,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
+    from broker.quotas.replication_quota import ReplicationQuota
     from broker.replication.follower_replica import FollowerReplica
     from broker.replication.partition import Partition
     from protocol.primitives import Buffer
@@ -97,6 +98,7 @@ class _FollowedPartition(Scheduled):
         "end_to_request",
         "failures",
         "first_request",
+        "in_sync",
         "lag",
         "last_error",
         "replica",
@@ -116,6 +118,8 @@ class _FollowedPartition(Scheduled):
         self.failures = 0
         self.lag = 0
         """Records between the end of this log and the high watermark in the leader's latest response."""
+        self.in_sync = False
+        """Whether the leader's latest response left no lag."""
         self.last_error = ""
         """The last error logged for this partition; a repetition is not logged."""
         self.end_to_request = _LATEST
@@ -132,13 +136,18 @@ class FetcherState:
         limits: FetchLimits,
         save_log_starts: Callable[[], None],
         log_warning: Callable[[str], None],
+        quota: ReplicationQuota | None = None,
     ) -> None:
-        """`save_log_starts` is called when log starts have moved; `log_warning` logs a message for the operator."""
+        """`save_log_starts` is called when log starts have moved; `log_warning` logs a message for the operator.
+
+        `quota` limits what throttled replicas fetch.
+        """
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._limits = limits
         self._save_log_starts = save_log_starts
         self._log_warning = log_warning
+        self._quota = quota
         self._followed: dict[Key, _FollowedPartition] = {}
         self._to_request: dict[Key, _FollowedPartition] = {}
         self._to_forget: dict[Key, None] = {}
@@ -252,6 +261,7 @@ class FetcherState:
         if not self._may_send or now_ms < self._not_before_ms:
             return None
         self._resume(now_ms)
+        self._hold_throttled(now_ms)
         request: FetchRequest | ListOffsetsRequest | None = None
         if self._out_of_range:
             request = self._list_offsets()
@@ -260,6 +270,21 @@ class FetcherState:
         if request is not None:
             self._in_flight.append((request, now_ms))
         return request
+
+    def _hold_throttled(self, now_ms: int) -> None:
+        """Delay the throttled partitions that are not in sync, while the rate is above its quota."""
+        quota = self._quota
+        throttled = [
+            (key, followed)
+            for key, followed in self._to_request.items()
+            if followed.replica.partition.follower_throttled and not followed.in_sync
+        ]
+        if not throttled or quota is None or not (throttle_ms := quota.throttle_ms(now_ms)):
+            return
+        for key, followed in throttled:
+            self._drop_from_session(key, followed)
+            # No longer than that: the quota may be raised or removed meanwhile.
+            self._delayed.schedule(followed, now_ms + min(throttle_ms, max(self._limits.backoff_ms, 1)))
 
     def _fetch(self, broker_epoch: int) -> FetchRequest:
         limits, named, epoch = self._limits, self._to_request, self._session_epoch
@@ -449,9 +474,13 @@ class FetcherState:
         start = replica.start_offset
         if followed.requested_offset != replica.end_offset:  # the log already has these records
             return replica.update_offsets(fetched.high_watermark, fetched.log_start_offset)
-        whole = replica.append(cast("Buffer", fetched.records or b""), fetched.log_start_offset)
+        records = cast("Buffer", fetched.records or b"")
+        whole = replica.append(records, fetched.log_start_offset)
         moved = replica.update_offsets(fetched.high_watermark, fetched.log_start_offset)
         followed.lag = max(fetched.high_watermark - replica.end_offset, 0)
+        followed.in_sync = not followed.lag
+        if replica.partition.follower_throttled and self._quota is not None:
+            self._quota.record(len(records), now_ms)
         if whole or replica.start_offset != start:
             followed.failures, followed.last_error = 0, ""
             self._progressed = True

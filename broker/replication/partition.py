@@ -104,12 +104,14 @@ class Partition:
         "_bounding",
         "at_end",
         "epoch_start_offset",
+        "follower_throttled",
         "followers",
         "index",
         "is_leader",
         "isr",
         "leader",
         "leader_epoch",
+        "leader_throttled",
         "log",
         "log_start_seen",
         "node_id",
@@ -148,6 +150,10 @@ class Partition:
         self._bounding: tuple[ReplicaState, ...] = ()  # followers that bound the high watermark
         self.epoch_start_offset = 0
         self.log_start_seen = log.log_start_offset
+        self.leader_throttled = False
+        """Whether what is sent to followers as leader counts for `leader.replication.throttled.rate`."""
+        self.follower_throttled = False
+        """Whether what is fetched as follower counts for `follower.replication.throttled.rate`."""
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"

@@ -25,6 +25,7 @@ from protocol.records.metadata import (
 if TYPE_CHECKING:
     import asyncio
 
+    from broker.quotas.replication_quota import ReplicationQuota
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
     from controller.configs.effective import StaticSettings
@@ -68,12 +69,13 @@ class ReplicaFetcherManager:
         broker_epoch: Callable[[], int],
         limits: FetchLimits,
         lag_max_ms: int,
+        quota: ReplicationQuota | None = None,
     ) -> None:
         """Fetch nothing before `start`.
 
         `connect_broker` opens a connection to a broker for a fetcher's sole use, and keeps it at the address in the
         metadata. `send_to_controller` sends to the active controller (result None: no response). `broker_epoch` returns
-        this broker's epoch. `lag_max_ms` is `replica.lag.time.max.ms`.
+        this broker's epoch. `lag_max_ms` is `replica.lag.time.max.ms`. `quota` limits what throttled replicas fetch.
         """
         self._loop = loop
         self._node_id = node_id
@@ -82,6 +84,7 @@ class ReplicaFetcherManager:
         self._connect_broker = connect_broker
         self._broker_epoch = broker_epoch
         self._limits = limits
+        self._quota = quota
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[Partition, int] = {}
         self._stopped = False
@@ -170,7 +173,7 @@ class ReplicaFetcherManager:
         if found is None:
             log_warning = partial(_log.warning, "Fetcher of leader %d: %s", leader)
             state = FetcherState(
-                self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, log_warning
+                self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, log_warning, self._quota
             )
             found = ReplicaFetcher(self._loop, state, self._connect_broker(leader), self._broker_epoch, log_warning)
             self._fetchers[leader] = found

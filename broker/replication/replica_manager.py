@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.log_dirs.missing import abbreviated
 from broker.monitoring.topic_stats import TopicStats
+from broker.quotas.replication_quota import FOLLOWER_REPLICAS, LEADER_REPLICAS, is_throttled
 from broker.replication.delayed_produce import DelayedDeleteRecords, DelayedProduce
 from broker.replication.follower_replica import FollowerReplica
 from broker.replication.group_commit import GroupCommit
@@ -41,6 +42,7 @@ from storage.log.transaction_marker import build_marker
 if TYPE_CHECKING:
     import asyncio
 
+    from broker.quotas.replication_quota import ReplicationQuota
     from broker.replication.fetch_sessions import FetchPartition, FetchSessions
     from broker.replication.partition import ReadResult
     from controller.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -91,8 +93,12 @@ class ReplicaManager:
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
         topic_config: Callable[[MetadataImage, str], LogConfig],
+        leader_quota: ReplicationQuota | None = None,
     ) -> None:
-        """Host nothing until `load`. `topic_config(image, topic)` returns the configuration of a topic's logs."""
+        """Host nothing until `load`. `topic_config(image, topic)` returns the configuration of a topic's logs.
+
+        `leader_quota` limits what followers fetch from throttled replicas.
+        """
         self._node_id = node_id
         self._metadata = metadata
         self._logs = logs
@@ -101,6 +107,7 @@ class ReplicaManager:
         self._now_ms = now_ms
         self._elapsed_ms: Callable[[], int] = lambda: int(loop.time() * 1000)
         self._topic_config = topic_config
+        self._leader_quota = leader_quota
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
@@ -256,8 +263,10 @@ class ReplicaManager:
     ) -> ReadResult:
         """Return batches for a follower, check whether it may join the ISR, and wake readers of what it commits.
 
-        As `Partition.fetch_as_follower`.
+        As `Partition.fetch_as_follower`; no batches while the replica's replication is above its quota.
         """
+        if partition.leader_throttled and broker not in partition.isr and self._is_above_quota:
+            max_bytes, min_one = 0, False
         registered = self.brokers.get(broker)
         result, moved, may_join = partition.fetch_as_follower(
             broker,
@@ -277,6 +286,17 @@ class ReplicaManager:
         if moved:
             self.wake_readers(partition)
         return result
+
+    @property
+    def _is_above_quota(self) -> bool:
+        quota = self._leader_quota
+        return quota is not None and quota.throttle_ms(self._elapsed_ms()) > 0
+
+    def sent_to_follower(self, partition: Partition, size_bytes: int) -> None:
+        """Count what a response to a follower has."""
+        partition.topic_metrics.replication_bytes_out += size_bytes
+        if partition.leader_throttled and self._leader_quota is not None:
+            self._leader_quota.record(size_bytes, self._elapsed_ms())
 
     def follower_replica(self, partition: Partition) -> FollowerReplica:
         """Return `partition` as a follower replica, to append its leader's records to."""
@@ -436,9 +456,17 @@ class ReplicaManager:
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
         log.config = config
         partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.topic_stats.of(topic.name))
+        self._apply_throttles(image, partition)
         self._partitions[topic.name, index] = partition
         self._by_topic.setdefault(topic.topic_id, siblings)[index] = partition
         return partition
+
+    def _apply_throttles(self, image: MetadataImage, partition: Partition) -> None:
+        """Apply the topic's lists of throttled replicas to a replica."""
+        configs = image.configs(ResourceType.TOPIC, partition.topic)
+        index, broker = partition.index, self._node_id
+        partition.leader_throttled = is_throttled(configs.get(LEADER_REPLICAS), index, broker)
+        partition.follower_throttled = is_throttled(configs.get(FOLLOWER_REPLICAS), index, broker)
 
     def _remove_topic(self, topic_id: bytes) -> Iterator[None]:
         for partition in tuple(self._by_topic.get(topic_id, {}).values()):
@@ -487,6 +515,7 @@ class ReplicaManager:
         for partition in self._by_topic.get(topic_id, {}).values():
             config = config or self._topic_config(image, partition.topic)
             partition.log.config = config
+            self._apply_throttles(image, partition)
             if partition.is_leader and partition.advance_high_watermark():
                 self.wake_readers(partition)
             self._sync_if_wanted(partition)

@@ -40,8 +40,13 @@ _EFFECTIVE = table(
         `barnabas.fsync=always` lets many share one sync and does not block.
     flush.ms LONG 9223372036854775807 read-only 0..
         The time after which appended records are synced to disk.
+    follower.replication.throttled.replicas LIST '' read-only throttled
+        Replicas whose fetching follower.replication.throttled.rate limits, as partition:broker pairs, or * for all.
     index.interval.bytes INT 4096 read-only 0..
         Bytes of log between two entries of the offset index. Less makes lookups faster and indexes larger.
+    leader.replication.throttled.replicas LIST '' read-only throttled
+        Replicas from which followers' fetches leader.replication.throttled.rate limits, as partition:broker pairs, or *
+        for all.
     max.compaction.lag.ms LONG 9223372036854775807 read-only 1..
         Maximum time that a record of a compacted topic stays uncleaned.
     max.message.bytes INT 1048588 read-only 0..
@@ -76,15 +81,6 @@ _EFFECTIVE = table(
 )
 
 _WITHOUT_EFFECT = (
-    *table(
-        """
-        follower.replication.throttled.replicas LIST '' read-only throttled
-            Replicas whose fetching is throttled on the follower's side, as partition:broker pairs, or * for all.
-        leader.replication.throttled.replicas LIST '' read-only throttled
-            Replicas whose fetching is throttled on the leader's side, as partition:broker pairs, or * for all.
-        """,
-        without_effect="replication is not throttled yet",
-    ),
     *table(
         """
         local.retention.bytes LONG -2 read-only -2..

@@ -11,8 +11,7 @@ from controller.configs.config_table import table
 from controller.configs.unsupported_cluster import (
     CLUSTER_CONFIGS,
     DYNAMIC_QUORUM_CONFIGS,
-    REPLICATION_RATE_CONFIGS,
-    THROTTLE_CONFIGS,
+    QUOTA_CALLBACK_CONFIGS,
     TIERED_CONFIGS,
 )
 from controller.configs.unsupported_groups import NEW_GROUP_CONFIGS
@@ -147,8 +146,7 @@ UNSUPPORTED_CONFIGS = (
     *NEW_GROUP_CONFIGS,
     *CLUSTER_CONFIGS,
     *DYNAMIC_QUORUM_CONFIGS,
-    *THROTTLE_CONFIGS,
-    *REPLICATION_RATE_CONFIGS,
+    *QUOTA_CALLBACK_CONFIGS,
     *TIERED_CONFIGS,
     *_IDLE_QUORUM_CONFIGS,
     *_THREAD_CONFIGS,

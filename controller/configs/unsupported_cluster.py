@@ -33,31 +33,12 @@ DYNAMIC_QUORUM_CONFIGS = table(
     without_effect="voters do not change yet: controller.quorum.voters names them",
 )
 
-THROTTLE_CONFIGS = table(
+QUOTA_CALLBACK_CONFIGS = table(
     """
-    alter.log.dirs.replication.quota.window.num INT 11 read-only 1..
-        Number of samples for the rate of moves between directories.
-    alter.log.dirs.replication.quota.window.size.seconds INT 1 read-only 1..
-        Length of one of these samples.
     client.quota.callback.class CLASS null read-only
         The class that determines a client's quotas.
-    replication.quota.window.num INT 11 read-only 1..
-        Number of samples for the rate of replication.
-    replication.quota.window.size.seconds INT 1 read-only 1..
-        Length of one of these samples.
     """,
-    without_effect="these quotas are not enforced yet",
-)
-
-REPLICATION_RATE_CONFIGS = table(
-    """
-    follower.replication.throttled.rate LONG null cluster-wide 0..
-        Maximum rate of throttled replicas on the followers' side, in bytes per second.
-    leader.replication.throttled.rate LONG null cluster-wide 0..
-        Maximum rate of throttled replicas on the leaders' side, in bytes per second.
-    """,
-    without_effect="replication is not throttled yet",
-    internal=True,  # as in Kafka, where a properties file cannot set them
+    without_effect="it names Java classes, or belongs to them",
 )
 
 TIERED_CONFIGS = table(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import controller
+from broker.quotas.replication_quota import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, parse_value
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from controller.configs.group import GROUP_CONFIGS
@@ -81,7 +82,12 @@ def test_log_configs_with_an_effect_are_read_by_logs_and_the_others_are_not() ->
     for field, name in names.items():
         assert bool(re.search(rf"\.{field}\b", read)) == TOPIC_CONFIGS[name].effective, name
     elsewhere = {name for name, one in TOPIC_CONFIGS.items() if one.effective} - set(names.values())
-    assert elsewhere == {"unclean.leader.election.enable", "internal.segment.bytes"}
+    assert elsewhere == {
+        "unclean.leader.election.enable",
+        "internal.segment.bytes",
+        LEADER_REPLICAS,
+        FOLLOWER_REPLICAS,
+    }
 
 
 def test_broker_synonym_has_an_effect_if_the_topic_config_has() -> None:
