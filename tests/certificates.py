@@ -44,10 +44,18 @@ class Certificates:
         """The PEM file of a client whose subject begins with CN=alice."""
         return self.issue("alice", "alice@example.com", common_name="alice")
 
-    def issue(self, name: str, *identities: str, common_name: str | None = None) -> Path:
+    def issue(
+        self,
+        name: str,
+        *identities: str,
+        common_name: str | None = None,
+        expires: datetime.datetime | None = None,
+    ) -> Path:
         """Return the PEM file of a new certificate."""
         path = self.folder / f"{name}.pem"
-        issued = self._authority.issue_cert(*identities, common_name=common_name, key_type=trustme.KeyType.ECDSA)
+        issued = self._authority.issue_cert(
+            *identities, common_name=common_name, key_type=trustme.KeyType.ECDSA, not_after=expires
+        )
         key = load_pem_private_key(issued.private_key_pem.bytes(), None)
         chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
         path.write_bytes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from operator import methodcaller
+from operator import itemgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 from broker.monitoring.exposition import Column, column, counter, gauge, labels, table
@@ -113,6 +113,14 @@ def _delays(node: MonitoredNode) -> Iterator[tuple[str, float]]:
 def _authentications(node: MonitoredNode) -> Iterator[tuple[str, AuthenticationLog]]:
     for listener, log in sorted(node.shared.security.authentications.items()):
         yield labels(listener=listener, networkProcessor=0), log
+
+
+def _authentication_rates(node: MonitoredNode) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield the rates of each listener: successful, failed, and the same of re-authentications."""
+    now_ms = 1000 * node.shared.loop.time()
+    for where, log in _authentications(node):
+        rates = (log.successful_rate, log.failed_rate, log.successful_again_rate, log.failed_again_rate)
+        yield where, tuple(round(rate.per_second(now_ms), 3) for rate in rates)
 
 
 def _purgatories(node: MonitoredNode) -> Iterator[tuple[str, int]]:
@@ -364,6 +372,30 @@ TABLES = (
             "kafka_server_socket_server_metrics_expired_connections_killed_count",
             "Connections closed because the client did not authenticate again.",
             "expired",
+        ),
+        by="listener networkProcessor",
+    ),
+    table(
+        _authentication_rates,
+        gauge(
+            "kafka_server_socket_server_metrics_successful_authentication_rate",
+            "Clients that authenticated with SASL, per second.",
+            itemgetter(0),
+        ),
+        gauge(
+            "kafka_server_socket_server_metrics_failed_authentication_rate",
+            "Refused authentications with SASL, per second.",
+            itemgetter(1),
+        ),
+        gauge(
+            "kafka_server_socket_server_metrics_successful_reauthentication_rate",
+            "Re-authentications per second (KIP-368).",
+            itemgetter(2),
+        ),
+        gauge(
+            "kafka_server_socket_server_metrics_failed_reauthentication_rate",
+            "Refused re-authentications per second.",
+            itemgetter(3),
         ),
         by="listener networkProcessor",
     ),

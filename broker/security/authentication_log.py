@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 
 from broker.authorization.audit_log import quoted
+from broker.quotas.rate import Rate, SampleWindow
 from broker.runtime.rate_limited_log import RateLimitedCounter
 
+DEFAULT_WINDOW = SampleWindow(2, 30_000)
 _INTERVAL_S = 10.0
 
 _log = logging.getLogger("broker.audit")
@@ -26,12 +28,17 @@ class AuthenticationLog:
         "expired",
         "failed",
         "failed_again",
+        "failed_again_rate",
+        "failed_rate",
         "successful",
         "successful_again",
+        "successful_again_rate",
         "successful_only_once",
+        "successful_rate",
     )
 
-    def __init__(self, listener: str) -> None:
+    def __init__(self, listener: str, window: SampleWindow = DEFAULT_WINDOW) -> None:
+        """Measure rates over `window`."""
         self._listener = listener
         self._refusals = RateLimitedCounter(_INTERVAL_S)
         self.successful = 0
@@ -43,21 +50,28 @@ class AuthenticationLog:
         self.failed_again = 0
         # Connections closed because the client did not authenticate again in time.
         self.expired = 0
+        # Each per second.
+        self.successful_rate, self.successful_again_rate = Rate(window), Rate(window)
+        self.failed_rate, self.failed_again_rate = Rate(window), Rate(window)
 
-    def succeeded(self, *, again: bool, only_once: bool) -> None:
+    def succeeded(self, *, now_s: float, again: bool, only_once: bool) -> None:
         """Count an authentication; `again`: a re-authentication; `only_once`: the client supports none."""
         if again:
             self.successful_again += 1
+            self.successful_again_rate.record(1, 1000 * now_s)
         else:
             self.successful += 1
             self.successful_only_once += only_once
+            self.successful_rate.record(1, 1000 * now_s)
 
     def refused(self, why: str, *, user: str, host: str, mechanism: str, now_s: float, again: bool) -> None:
         """Count and log a refused authentication; `user` is the name that the client claims, empty if it did not."""
         if again:
             self.failed_again += 1
+            self.failed_again_rate.record(1, 1000 * now_s)
         else:
             self.failed += 1
+            self.failed_rate.record(1, 1000 * now_s)
         times = self._refusals.add(host, now_s)
         if times:
             _log.warning(

@@ -140,12 +140,14 @@ class ListenerSecurity:
         options = self._sasl_options.get(listener)
         if options is None:
             return dispatch, None
+        from broker.quotas.rate import SampleWindow
         from broker.security.authentication_log import AuthenticationLog
         from broker.security.sasl_dispatcher import SaslDispatcher
 
         delay_s = self._settings["connection.failed.authentication.delay.ms"] / 1000
         max_bytes: int = self._value(listener, "sasl.server.max.receive.size")
-        log = self.authentications.setdefault(listener, AuthenticationLog(listener))
+        window = SampleWindow(self._settings["metrics.num.samples"], self._settings["metrics.sample.window.ms"])
+        log = self.authentications.setdefault(listener, AuthenticationLog(listener, window))
         return SaslDispatcher(dispatch, options, loop, failure_delay_s=delay_s, log=log), max_bytes
 
     def login(self, role: str, listener: str) -> tuple[str, ClientMechanism] | None:

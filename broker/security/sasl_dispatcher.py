@@ -74,7 +74,7 @@ class SaslDispatcher:
             token = authenticator.token(bytes(frame), now_s)
         except SaslError as error:
             return self._refuse(error, None, authenticator, connection, now_s)
-        self._count_success(authenticator, only_once=True)
+        self._count_success(authenticator, now_s, only_once=True)
         return [_SIZE.pack(len(token)) + token]
 
     def _handle(
@@ -101,12 +101,12 @@ class SaslDispatcher:
         except SaslError as error:
             response = None if error.response is None else encode_response(header, error.response)
             return self._refuse(error, response, authenticator, connection, now_s)
-        self._count_success(authenticator, only_once=version == 0)
+        self._count_success(authenticator, now_s, only_once=version == 0)
         return encode_response(header, answer)
 
-    def _count_success(self, authenticator: SaslAuthenticator, *, only_once: bool) -> None:
+    def _count_success(self, authenticator: SaslAuthenticator, now_s: float, *, only_once: bool) -> None:
         if authenticator.state is State.COMPLETE:
-            self._log.succeeded(again=authenticator.is_reauthenticating, only_once=only_once)
+            self._log.succeeded(now_s=now_s, again=authenticator.is_reauthenticating, only_once=only_once)
 
     def _refuse(
         self,

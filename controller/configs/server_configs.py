@@ -111,6 +111,10 @@ SERVER_CONFIGS = table(
         Size of the receive buffer of clients' connections; the system's default if not set or -1.
     socket.request.max.bytes INT 104857600 read-only 1..
         Maximum size of a request; a larger one closes its connection.
+    metrics.num.samples INT 2 read-only 1..
+        Number of samples of the rates of authentications.
+    metrics.sample.window.ms LONG 30000 read-only 1..
+        Length of one of these samples.
     socket.send.buffer.bytes INT 102400 read-only
         Size of the send buffer of clients' connections; the system's default if not set or -1.
     telemetry.max.bytes INT 1048576 read-only 1..

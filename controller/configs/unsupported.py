@@ -81,12 +81,8 @@ _JAVA_CONFIGS = table(
         The reporters of Yammer metrics.
     metric.reporters LIST org.apache.kafka.common.metrics.JmxReporter cluster-wide
         The classes that report metrics.
-    metrics.num.samples INT 2 read-only 1..
-        Number of samples of a metric.
     metrics.recording.level STRING INFO read-only
         The level of detail of the metrics.
-    metrics.sample.window.ms LONG 30000 read-only 1..
-        Length of a metric's sample.
     """,
     without_effect="it names Java classes, or belongs to them",
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.quotas.rate import SampleWindow
 from broker.security.authentication_log import AuthenticationLog
 
 
@@ -19,6 +20,25 @@ def test_refusals_from_a_host_share_a_line_for_10_s(caplog: pytest.LogCaptureFix
         line.format("u3") + " and 2 more from this host",
     ]
     assert (log.failed, log.failed_again) == (3, 1)
+
+
+def test_authentications_and_refusals_have_rates_over_the_window() -> None:
+    log = AuthenticationLog("SASL_SSL", SampleWindow(2, 1000))
+    rates = (log.successful_rate, log.failed_rate, log.successful_again_rate, log.failed_again_rate)
+
+    def refused(now_s: float, *, again: bool) -> None:
+        log.refused("Invalid", user="u", host="h", mechanism="PLAIN", now_s=now_s, again=again)
+
+    for _ in range(6):
+        log.succeeded(now_s=0.5, again=False, only_once=False)
+    for _ in range(3):
+        log.succeeded(now_s=0.5, again=True, only_once=False)
+    for _ in range(2):
+        refused(0.5, again=False)
+    refused(0.5, again=True)
+    assert [rate.per_second(1500) for rate in rates] == [6, 2, 3, 1]
+    refused(1.6, again=False)
+    assert [rate.per_second(2600) for rate in rates] == [0, 1, 0, 0]
 
 
 def test_text_of_clients_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from broker.security.jwks import Jwks, JwksTimes, parse_jwks
 from broker.security.security_error import SecurityError
 from storage.disk import OsDisk
+from tests.certificates import Certificates
 from tests.tokens import IdentityProvider
 
 TIMES = JwksTimes(3600.0, 0.1, 10.0)
@@ -23,8 +26,8 @@ def ids(jwks: Jwks) -> list[str | None]:
 
 
 @contextmanager
-def served(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """Serve `answer` to each GET on this machine; yield the URL."""
+def served(answer: Callable[[BaseHTTPRequestHandler], None], certificate: Path | None = None) -> Iterator[str]:
+    """Serve `answer` to each GET on this machine, over TLS with a certificate; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -32,11 +35,22 @@ def served(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
 
         def log_message(self, *_: object) -> None: ...
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(HTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """Print nothing about clients that refuse the certificate."""
+
+    scheme = "http"
+    with Server(("127.0.0.1", 0), Handler) as server:
+        if certificate is not None:
+            scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            # The handshake is the handler's, so that a failed one does not end the server.
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/keys"
+            yield f"{scheme}://127.0.0.1:{server.server_port}/keys"
         finally:
             server.shutdown()
             thread.join()
@@ -108,6 +122,75 @@ def test_wait_after_failures_doubles_up_to_its_maximum(tmp_path: Path) -> None:
 
     asyncio.run(check())
     assert waits == [0.5, 1.0, 2.0, 2.0]
+
+
+def of_first(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.end_headers()
+    request.wfile.write(FIRST)
+
+
+FIRST = IdentityProvider("first").jwks.encode()
+
+
+def test_keys_are_fetched_over_tls_from_a_server_with_a_trusted_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = Certificates(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.trusted))
+
+    async def check(url: str) -> None:
+        jwks = Jwks(url, TIMES, OsDisk())
+        await jwks.load(asyncio.get_running_loop())
+        assert ids(jwks) == ["first"]
+
+    with served(of_first, certificates.broker) as url:
+        asyncio.run(check(url))
+
+
+@pytest.mark.parametrize(
+    ("trusts", "identity", "expires", "why"),
+    [
+        (False, "127.0.0.1", None, "unable to get local issuer certificate"),
+        (True, "idp.example.com", None, "IP address mismatch"),
+        (True, "127.0.0.1", datetime(2020, 1, 1, tzinfo=UTC), "certificate has expired"),
+    ],
+)
+def test_keys_of_a_server_with_another_certificate_are_refused_and_the_old_ones_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    trusts: bool,
+    identity: str,
+    expires: datetime | None,
+    why: str,
+) -> None:
+    certificates = Certificates(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str((certificates if trusts else Certificates(other)).trusted))
+    requested: list[str] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        requested.append(request.path)
+        of_first(request)
+
+    async def check(url: str) -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(SecurityError, match=f"jwks.endpoint.url=https://.*{why}"):
+            await Jwks(url, TIMES, OsDisk()).load(loop)
+        path = tmp_path / "keys.json"
+        jwks = Jwks(IdentityProvider("old").write(path), TIMES, OsDisk())
+        await jwks.load(loop)
+        jwks._read = Jwks(url, TIMES, OsDisk())._read
+        await jwks.refresh(loop)
+        assert ids(jwks) == ["old"]
+
+    with served(answer, certificates.issue("server", identity, expires=expires)) as url:
+        asyncio.run(check(url))
+    assert requested == []
+    assert why in caplog.text
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
