@@ -54,8 +54,8 @@ sim-bugs: $(VENV)/.dev ## Look for the bugs that are planted for the simulator (
 fuzz: $(VENV)/.dev ## Send a broker damaged requests (MINUTES=1)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),1)
 
-chaos: $(VENV)/.dev ## Deal faults to three brokers under load, and check what their clients saw (MINUTES=1 SEED=1 TRANSACTIONS=)
-	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(if $(TRANSACTIONS),--transactions)
+chaos: $(VENV)/.dev ## Deal faults to three brokers under load, and check what their clients saw (MINUTES=1 SEED=1 TRANSACTIONS= SECURE=)
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(if $(TRANSACTIONS),--transactions) $(if $(SECURE),--secure)
 
 lock: ## Pin the newest versions that pyproject.toml allows, with hashes
 	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \

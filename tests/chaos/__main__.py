@@ -27,21 +27,31 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, help="where the runs are; a temporary one by default")
     parser.add_argument("--no-java", action="store_true", help="without the Java clients")
     parser.add_argument("--transactions", action="store_true", help="with transactional clients instead of Java's")
+    parser.add_argument("--secure", action="store_true", help="all listeners SASL_SSL; without the Java clients")
     options = parser.parse_args()
     directory = options.directory or Path(tempfile.mkdtemp(prefix="barnabas-chaos-"))
-    java = not options.no_java and shutil.which("java") is not None and shutil.which("mvn") is not None
+    if options.secure and options.transactions:
+        parser.error("--secure: without --transactions")
+    has_java = shutil.which("java") is not None and shutil.which("mvn") is not None
+    java = has_java and not (options.no_java or options.secure)
     deadline = time.monotonic() + options.minutes * 60
     for seed in count(options.seed):
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return 0
         where = directory / f"seed-{seed}"
-        outcome = run(seed, min(RUN_S, left_s), where, java=java, transactional=options.transactions)
+        outcome = run(
+            seed,
+            min(RUN_S, left_s),
+            where,
+            java=java,
+            transactional=options.transactions,
+            secure=options.secure,
+        )
         print(outcome, flush=True)
         if not outcome.has_passed:
-            print(
-                f"again: make chaos {'TRANSACTIONS=1 ' * options.transactions}SEED={seed} MINUTES={options.minutes:g}"
-            )
+            kind = "TRANSACTIONS=1 " * options.transactions + "SECURE=1 " * options.secure
+            print(f"again: make chaos {kind}SEED={seed} MINUTES={options.minutes:g}")
             return 1
     raise AssertionError  # seeds never end
 

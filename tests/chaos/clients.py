@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
@@ -42,14 +42,16 @@ class Clients:
     topics = TOPICS
     """Partitions by topic."""
 
-    def __init__(self, bootstrap: str, progress: Progress, java_directory: Path | None) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, settings: Mapping[str, str], progress: Progress, java_directory: Path | None) -> None:
+        """`settings` are those of librdkafka; Java clients use the addresses in them only."""
+        self._settings = settings
+        self._bootstrap = bootstrap = settings["bootstrap.servers"]
         self._progress = progress
         self.producers: list[LibrdkafkaProducer | JavaProducer] = [
-            LibrdkafkaProducer(bootstrap, name, progress) for name in ("a", "b")
+            LibrdkafkaProducer(settings, name, progress) for name in ("a", "b")
         ]
         self.members: list[LibrdkafkaMember | JavaMember] = [
-            LibrdkafkaMember(bootstrap, GROUP, name, progress) for name in ("c", "d")
+            LibrdkafkaMember(settings, GROUP, name, progress) for name in ("c", "d")
         ]
         self.groups = [GROUP]
         if java_directory is not None:
@@ -88,7 +90,7 @@ class Clients:
             if not self._progress.wait_for(lambda group=group: not self._progress.unseen(group), DEADLINE_S):  # type: ignore[misc]  # a lambda with a default has no inferred type
                 missing = sorted(self._progress.unseen(group))
                 yield f"{group} was not given {len(missing)} records within {DEADLINE_S:g} s, such as {missing[:3]}"
-        read_back(self._bootstrap, self._progress, DEADLINE_S)
+        read_back(self._settings, self._progress, DEADLINE_S)
 
 
 class TransactionalClients(Clients):
@@ -96,8 +98,9 @@ class TransactionalClients(Clients):
 
     topics = TOPICS | {PIPED: PIPED_PARTITIONS}
 
-    def __init__(self, bootstrap: str, progress: Progress, seed: int) -> None:
-        super().__init__(bootstrap, progress, None)
+    def __init__(self, settings: Mapping[str, str], progress: Progress, seed: int) -> None:
+        super().__init__(settings, progress, None)
+        bootstrap = self._bootstrap
         self.groups.append(PIPES)
         self.transactional: list[Transactional] = [
             TransactionalProducer(bootstrap, "t", progress, seed),
@@ -138,7 +141,7 @@ class TransactionalClients(Clients):
             if not pipeline.finish(DEADLINE_S):
                 yield f"{pipeline.name} does not know the end of its transaction within {DEADLINE_S:g} s"
         yield from self._hanging(PIPED)
-        read_back(self._bootstrap, self._progress, DEADLINE_S, PIPED, PIPED_PARTITIONS)
+        read_back(self._settings, self._progress, DEADLINE_S, PIPED, PIPED_PARTITIONS)
         self._progress(Offsets(PIPES, self._offsets()))
 
     def _are_inputs_passed(self) -> bool:

@@ -11,13 +11,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from protocol.api import ApiKey
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from tests.broker_process import COMMAND, READY, free_address
+from tests.chaos.security import Security
 from tests.raw_client import RawClient
 
 IDS = (1, 2, 3)
@@ -119,7 +120,9 @@ class Node:
         self.is_paused = False
         directory.mkdir(parents=True)
 
-    def configure(self, settings: Mapping[str, object], voters: str, gates: Mapping[str, int]) -> None:
+    def configure(
+        self, settings: Mapping[str, object], voters: str, gates: Mapping[str, int], options: Sequence[str] = ()
+    ) -> None:
         """Set the settings that all nodes share, and the advertised addresses of this one."""
         own = {
             "node.id": self.id,
@@ -135,6 +138,7 @@ class Node:
             *COMMAND,
             "serve",
             "--exit-with-parent",
+            *options,
             *(f"-D{name}={value}" for name, value in {**_UNENCRYPTED, **settings, **own}.items()),
         ]
 
@@ -196,7 +200,18 @@ class Node:
 class Cluster:
     """Three nodes behind gates."""
 
-    def __init__(self, directory: Path, network: Gates, settings: Mapping[str, object] = SETTINGS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        network: Gates,
+        settings: Mapping[str, object] = SETTINGS,
+        security: Security | None = None,
+    ) -> None:
+        """Configure the nodes; with `security`, all their listeners are secured."""
+        self._security = security
+        if security is not None:
+            settings = {**settings, **security.settings}
+        options = () if security is None else security.options
         self.nodes = {node_id: Node(node_id, directory / f"broker-{node_id}") for node_id in IDS}
         gates = {
             node.id: {name: network.gate(node.id, port_of(address)) for name, address in node.addresses.items()}
@@ -204,8 +219,18 @@ class Cluster:
         }
         voters = ",".join(f"{node_id}@127.0.0.1:{gates[node_id][CONTROLLER]}" for node_id in IDS)
         for node in self.nodes.values():
-            node.configure(settings, voters, gates[node.id])
+            node.configure(settings, voters, gates[node.id], options)
         self.bootstrap = ",".join(f"127.0.0.1:{gates[node_id][CLIENTS]}" for node_id in IDS)
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """The settings of a librdkafka client of the cluster."""
+        return {"bootstrap.servers": self.bootstrap} | dict({} if self._security is None else self._security.of_clients)
+
+    @property
+    def processes(self) -> dict[int, int]:
+        """The node of each running process."""
+        return {node.process.pid: node.id for node in self.nodes.values() if node.process is not None}
 
     def __enter__(self) -> Cluster:
         for node in self.nodes.values():
@@ -249,10 +274,14 @@ class Cluster:
 
         self.wait_for(is_whole, "every replica of every partition in sync", timeout_s)
 
+    def _connect(self, node: Node) -> RawClient:
+        address = node.addresses[CLIENTS]
+        return RawClient(address, 2) if self._security is None else self._security.connect(address, 2)
+
     def _controller(self, node: Node) -> int:
         topic = DescribeQuorumRequest.Topic
         requested = [topic(topic_name="__cluster_metadata", partitions=[topic.Partition(partition_index=0)])]
-        client = RawClient(node.addresses[CLIENTS], timeout_s=2)
+        client = self._connect(node)
         try:
             answer = client.call(ApiKey.DESCRIBE_QUORUM, 1, topics=requested)
         finally:
@@ -261,7 +290,7 @@ class Cluster:
         return found[0] if found else -1
 
     def _partitions(self, node: Node) -> dict[str, PartitionState]:
-        client = RawClient(node.addresses[CLIENTS], timeout_s=2)
+        client = self._connect(node)
         try:
             answer = client.call(ApiKey.METADATA, 12, topics=None)
         finally:

@@ -206,6 +206,8 @@ KINDS: dict[str, Callable[[FaultInjector, Fault, int], None]] = {
     "roll": FaultInjector._roll,
     "outage": FaultInjector._outage,
 }
+SILENCING = frozenset({"isolate", "mute", "deaf"})
+"""Faults of a broker that serves clients, and does not know what the others do, or cannot tell them."""
 OF_ALL = frozenset({"slow", "roll", "outage"})
 # Twice as often: the most frequent faults.
 DECK = (*KINDS, "kill", "pause", "isolate")

@@ -1,7 +1,8 @@
 """The network between brokers, and from clients to them: a TCP proxy in which each directed link can be broken.
 
 A gate precedes each listener; the broker advertises the gate's address. The client id of a connection's first request
-identifies its sender: brokers send `broker-ID`, any other sender is a client. So one gate serves the links from all
+identifies its sender: brokers send `broker-ID`, any other sender is a client. An encrypted connection is identified by
+the process that its socket belongs to. So one gate serves the links from all
 senders, and each connection uses two links: one for requests, one for responses.
 
     delayed    data arrives later, in order
@@ -14,11 +15,15 @@ A stalled or cut link is not visible to its ends: connections stay open, and new
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import socket
+import struct
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 CLIENTS = 0
@@ -28,6 +33,12 @@ BROKER = re.compile(rb"(?:(?:(?:broker|controller|raft-client)-)?(\d+)(?:-fetche
 """Client ids of brokers: ours, and those of Apache Kafka's Raft client, fetchers and controller channel."""
 CHUNK_BYTES = 1 << 16
 
+# Of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
+_ANY_STATE, _ANY_COOKIE = 0xFFFFFFFF, (0xFFFFFFFF, 0xFFFFFFFF)
+_HEADER_BYTES = 16
+_INODE_AT = _HEADER_BYTES + 68
+
 T = TypeVar("T")
 
 
@@ -36,6 +47,29 @@ def sender(frame: bytes) -> int:
     length = int.from_bytes(frame[8:10], "big", signed=True)
     found = BROKER.match(frame[10 : 10 + max(0, length)])
     return int(found[1]) if found else CLIENTS
+
+
+def owner(connection: tuple[int, int], processes: Mapping[int, int]) -> int:
+    """Return the node whose process has a connection from one port of 127.0.0.1 to another, or `CLIENTS`; Linux only.
+
+    The kernel looks up the inode of that socket (sock_diag); reading /proc/net/tcp would take as long as a reconnect.
+    """
+    source, target = connection
+    address = socket.inet_aton("127.0.0.1")
+    wanted = struct.pack("!HH4s12x4s12x", source, target, address, address) + struct.pack("=III", 0, *_ANY_COOKIE)
+    request = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, _ANY_STATE) + wanted
+    header = struct.pack("=IHHII", _HEADER_BYTES + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.send(header + request)
+        answer = kernel.recv(4096)
+    if len(answer) < _INODE_AT + 4:  # an error: the connection has ended
+        return CLIENTS
+    found = f"socket:[{struct.unpack_from('=I', answer, _INODE_AT)[0]}]"
+    for pid, node in processes.items():
+        with suppress(OSError):  # the process has ended, or closed a file meanwhile
+            if any(os.readlink(path) == found for path in Path(f"/proc/{pid}/fd").iterdir()):
+                return node
+    return CLIENTS
 
 
 class Link:
@@ -102,6 +136,8 @@ class Network:
     """All gates and links, on an event loop in a thread of its own; its methods are for other threads."""
 
     def __init__(self) -> None:
+        self.processes: Callable[[], Mapping[int, int]] | None = None
+        """The node of each broker's process, if the connections are encrypted."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._links: defaultdict[tuple[int, int], Link] = defaultdict(Link)
@@ -184,13 +220,17 @@ class Network:
         connection = Connection(writer)
         links: list[Link] = []
         try:
-            size = await reader.readexactly(4)
-            frame = await reader.readexactly(int.from_bytes(size, "big"))
-            source = sender(frame)
+            if self.processes is None:
+                size = await reader.readexactly(4)
+                frame = await reader.readexactly(int.from_bytes(size, "big"))
+                first, source = size + frame, sender(frame)
+            else:
+                ports = (writer.get_extra_info(name)[1] for name in ("peername", "sockname"))
+                first, source = b"", owner((next(ports), next(ports)), self.processes())
             links = [self._links[source, node], self._links[node, source]]
             for link in links:
                 link.connections.add(connection)
-            await self._join(connection, address, links, size + frame, reader, writer)
+            await self._join(connection, address, links, first, reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

@@ -12,18 +12,20 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.clients import Clients, TransactionalClients
-from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
-from tests.chaos.faults import Fault, FaultInjector, plan
+from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, Description, wait_until
+from tests.chaos.faults import SILENCING, Fault, FaultInjector, plan
 from tests.chaos.gaps import Gap, gaps_of
 from tests.chaos.history import events
 from tests.chaos.history.checker import PASSED, Verdict, check
 from tests.chaos.network import Network
+from tests.chaos.security import Security
 from tests.chaos.workloads import PARTITIONS, SILENT, Progress, name_of
 
 
@@ -56,8 +58,15 @@ class Outcome(NamedTuple):
         return "\n".join(lines)
 
 
-def run(seed: int, seconds: float, directory: Path, *, java: bool, transactional: bool = False) -> Outcome:
-    """Inject the faults of a seed for `seconds`; Java clients work too, or transactional ones."""
+def run(
+    seed: int, seconds: float, directory: Path, *, java: bool, transactional: bool = False, secure: bool = False
+) -> Outcome:
+    """Inject the faults of a seed for `seconds`; Java clients work too, or transactional ones.
+
+    With `secure` all listeners are SASL_SSL, and neither of these clients works.
+    """
+    if secure and (java or transactional):
+        raise ValueError("only librdkafka's clients without transactions use a secure cluster")
     directory.mkdir(parents=True)
     recorder = events.Recorder(directory / "history.jsonl")
     progress = Progress(recorder)
@@ -67,14 +76,17 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool, transactional
     gaps: list[Gap] = []
     with ExitStack() as stack:
         network = stack.enter_context(Network())
-        cluster = stack.enter_context(Cluster(directory, network))
+        security = Security(directory / "security") if secure else None
+        cluster = Cluster(directory, network, security=security)
+        network.processes = (lambda: cluster.processes) if secure else None
+        stack.enter_context(cluster)
         with recording_problems(problems):
             cluster.wait_for(lambda _: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
-            create_topics(cluster.bootstrap, (TransactionalClients if transactional else Clients).topics)
+            create_topics(cluster.client_settings, (TransactionalClients if transactional else Clients).topics)
             with (
-                TransactionalClients(cluster.bootstrap, progress, seed)
+                TransactionalClients(cluster.client_settings, progress, seed)
                 if transactional
-                else Clients(cluster.bootstrap, progress, directory if java else None)
+                else Clients(cluster.client_settings, progress, directory if java else None)
             ) as clients:
                 clients.wait_until_at_work()
                 cluster.wait_until_whole()
@@ -109,13 +121,23 @@ def recording_problems(problems: list[str]) -> Iterator[None]:
         problems.append(str(error))
 
 
-def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
+def create_topics(settings: Mapping[str, str], topics: Mapping[str, int]) -> None:
     """Create the topics, with retries until a new cluster knows all its brokers."""
-    admin = AdminClient({"bootstrap.servers": bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
+    admin = AdminClient({**settings, **SILENT})
     wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == len(IDS), "three brokers in the metadata")
     wanted = [NewTopic(topic, partitions, len(IDS)) for topic, partitions in topics.items()]
     for created in admin.create_topics(wanted).values():
         created.result(DEADLINE_S)
+
+
+def can_be_silenced(fault: Fault, found: Description) -> bool:
+    """Return whether clients are connected to other brokers than the victim, too.
+
+    librdkafka requests metadata only from brokers to which it is connected: it would never learn of new leaders from
+    one that led everything, and learns of them no more.
+    """
+    victim = fault.victim(found)
+    return any(state.leader != victim for state in found.partitions.values())
 
 
 def deal(
@@ -136,6 +158,9 @@ def deal(
         found = cluster.describe()
         if found is None:
             raise ClusterError("no node knows the active controller of a healthy cluster")
+        if fault.kind in SILENCING:
+            cluster.wait_for(partial(can_be_silenced, fault), "another broker leads, too")
+            found = cluster.describe() or found
         victim = fault.victim(found)
         leads = Counter(state.leader for state in found.partitions.values())
         led = "/".join(str(leads[id_]) for id_ in IDS)

@@ -1,8 +1,9 @@
 """Three brokers under faults from a seed: no acknowledged record is lost, duplicated or out of order.
 
 `BARNABAS_TEST_CHAOS_RUNS` is the number of seeds, `BARNABAS_TEST_CHAOS_SECONDS` the duration of each; the defaults fit
-into everyday runs. Each commit is tested with other seeds, so that over time every fault comes early. `make chaos
-MINUTES=... SEED=...` runs more.
+into everyday runs. Clusters whose listeners are all SASL_SSL have `BARNABAS_TEST_SECURE_CHAOS_RUNS`, by default none.
+Each commit is tested with other seeds, so that over time every fault comes early. `make chaos MINUTES=... SEED=...`
+runs more.
 """
 
 import os
@@ -25,6 +26,7 @@ from tests.seeds import first_seed
 
 FIRST_SEED = first_seed()
 RUNS = int(os.environ.get("BARNABAS_TEST_CHAOS_RUNS", "1"))
+SECURE_RUNS = int(os.environ.get("BARNABAS_TEST_SECURE_CHAOS_RUNS", "0"))
 SECONDS = float(os.environ.get("BARNABAS_TEST_CHAOS_SECONDS", "30"))
 HAS_JAVA = shutil.which("java") is not None and shutil.which("mvn") is not None
 
@@ -36,6 +38,16 @@ def test_faults_of_one_broker_at_a_time_lose_and_duplicate_nothing(seed: int, tm
     proofs.count("faults dealt to three brokers", outcome.faults.total())
     proofs.count("records acknowledged by three brokers under faults", outcome.verdict.counts["acknowledged"])
     assert outcome.has_passed, f"{outcome}\nagain: make chaos SEED={seed} MINUTES={SECONDS / 60:g}"
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SECURE_RUNS))
+def test_faults_of_a_cluster_whose_listeners_are_all_sasl_ssl_lose_and_duplicate_nothing(
+    seed: int, tmp_path: Path
+) -> None:
+    outcome = run(seed, SECONDS, tmp_path / f"seed-{seed}", java=False, secure=True)
+    proofs.count("runs of three brokers with SASL_SSL under faults")
+    proofs.count("records acknowledged by three brokers with SASL_SSL", outcome.verdict.counts["acknowledged"])
+    assert outcome.has_passed, f"{outcome}\nagain: make chaos SECURE=1 SEED={seed} MINUTES={SECONDS / 60:g}"
 
 
 def test_seed_always_plans_the_same_faults() -> None:

@@ -1,14 +1,15 @@
 """The network passes everything on, and breaks exactly the selected links in the selected way."""
 
+import os
 import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
-from tests.chaos.network import CLIENTS, Link, Network, sender
+from tests.chaos.network import CLIENTS, Link, Network, owner, sender
 
 A_WHILE_S = 0.2
 
@@ -91,6 +92,31 @@ def broker(port: int) -> Iterator[Caller]:
     assert caller.receives()
     yield caller
     caller.close()
+
+
+def test_process_of_a_connection_identifies_its_sender() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as client,
+        listening.accept()[0],
+    ):
+        ports = (client.getsockname()[1], listening.getsockname()[1])
+        init = 1  # a process without this connection
+        assert owner(ports, {init: 3, os.getpid(): 2}) == 2
+        assert owner(ports, {init: 3}) == CLIENTS
+    assert owner((1, 2), {os.getpid(): 2}) == CLIENTS
+
+
+def test_encrypted_connections_use_the_links_of_their_process(network: Network, port: int) -> None:
+    network.processes = lambda: {os.getpid(): 1}
+    with closing(Caller(port, "rdkafka")) as caller:
+        caller.send()
+        assert caller.receives()
+        network.change({1}, {2}, Link.stall)
+        caller.send()
+        assert not caller.receives(0.1)
+        network.heal()
+        assert caller.receives()
 
 
 @pytest.mark.parametrize(

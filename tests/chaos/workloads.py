@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -146,12 +146,12 @@ def offset_of(message: Message) -> int:
 class LibrdkafkaProducer:
     """Sends to every partition in turn until it is stopped."""
 
-    def __init__(self, bootstrap: str, name: str, report: Progress) -> None:
+    def __init__(self, settings: Mapping[str, str], name: str, report: Progress) -> None:
         self._name = name
         self._report = report
         self._stopping = threading.Event()
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all"} | SILENT,
+            {**settings, "enable.idempotence": True, "acks": "all", **SILENT},
             error_cb=self._error,
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -215,8 +215,8 @@ class LibrdkafkaProducer:
 class LibrdkafkaMember:
     """A member of a group."""
 
-    def __init__(self, bootstrap: str, group: str, name: str, report: Progress) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, settings: Mapping[str, str], group: str, name: str, report: Progress) -> None:
+        self._settings = settings
         self._group = group
         self._name = name
         self._report = report
@@ -231,8 +231,8 @@ class LibrdkafkaMember:
         self._thread.join()
 
     def _run(self) -> None:
-        settings = {"bootstrap.servers": self._bootstrap, "group.id": self._group, "auto.offset.reset": "earliest"}
-        consumer = Consumer(settings | SILENT, error_cb=self._error)
+        settings = {**self._settings, "group.id": self._group, "auto.offset.reset": "earliest", **SILENT}
+        consumer = Consumer(settings, error_cb=self._error)
         consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._assigned, on_lost=self._assigned)
         while not self._stopping.is_set():
             for partition, records in by_partition(consumer.consume(500, 0.1)):
@@ -349,11 +349,15 @@ class JavaMember(JavaProgram):
 
 
 def read_back(
-    bootstrap: str, report: Report, timeout_s: float, topic: str = TOPIC, partitions: int = PARTITIONS
+    settings: Mapping[str, str],
+    report: Report,
+    timeout_s: float,
+    topic: str = TOPIC,
+    partitions: int = PARTITIONS,
 ) -> None:
     """Read every partition from its start to its end, within the timeout; no producer is active."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "read-back", "enable.auto.commit": False}
-    consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
+    reading = {"group.id": "read-back", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, **reading, **SILENT, "enable.partition.eof": True})
     records: dict[str, Records] = {name_of(partition, topic): [] for partition in range(partitions)}
     unread = set(records)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
