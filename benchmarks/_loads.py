@@ -69,7 +69,9 @@ def consume(server: Server, topic: str, records: int, *settings: str) -> Consume
     printed = tool(
         "ConsumerPerformance",
         *("--bootstrap-server", server.bootstrap, "--topic", topic, "--num-records", str(records)),
-        *("--command-property", "group.protocol=classic", *settings, "--timeout", "60000", "--hide-header"),
+        # Each property needs an option of its own, unlike ProducerPerformance's.
+        *(part for setting in ("group.protocol=classic", *settings) for part in ("--command-property", setting)),
+        *("--timeout", "60000", "--hide-header"),
     )
     cpu_s = sum(server.cpu()) - before_s
     columns = printed.strip().splitlines()[-1].split(", ")
