@@ -98,6 +98,20 @@ def test_if_the_first_batch_is_refused_so_are_the_others_until_it_is_repeated(
     assert node.broker.transaction_verification.pending == {}
 
 
+def test_requests_behind_one_that_is_verified_again_keep_their_order(node: Node, coordinator: Coordinator) -> None:
+    """The second request waits for the coordinator, the third for the second, and the fourth for the third."""
+    coordinator.codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    coordinator.wait()
+    answers = sent(node, {0: batch()}, {0: batch()}, {0: batch(1)})
+    coordinator.answer()
+    coordinator.wait()
+    node.pass_time(0.001)
+    answers += sent(node, {0: batch(2)})
+    coordinator.answer()
+    assert [codes(node.wait(one)) for one in answers] == [{0: ErrorCode.NOT_ENOUGH_REPLICAS}, {0: 0}, {0: 0}, {0: 0}]
+    assert node.broker.transaction_verification.pending == {}
+
+
 def test_repeated_request_gets_the_offset_of_the_first(node: Node, coordinator: Coordinator) -> None:
     produced(node, batch(producer_id=PRODUCER + 1, txn=False), transactional_id=None)
     coordinator.wait()
