@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from tests.broker_process import BrokerProcess, free_address
+from tests.oracles.kafka_directory import FEATURES
 from tests.oracles.kafka_server import KafkaServer
-from tests.token_client import TokenConnection, UserConnection
+from tests.token_client import TokenConnection, UserConnection, new_token
 
 CREATE, RENEW = ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN
 EXPIRE, DESCRIBE = ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN
@@ -116,13 +118,11 @@ def _shown(struct: Any) -> dict[str, Any]:
     return shown
 
 
-@pytest.fixture(scope="module", params=["secret", ""], ids=["with a key", "without a key"])
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("tokens")
+def settings_of(key: str) -> dict[str, object]:
+    """Return the settings of both brokers; no tokens without a key."""
     users = " ".join(f'user_{user}="{user}"' for user in USERS)
     login = f'{PLAIN} username="admin" password="admin" {users};'
-    sasl = free_address()
-    settings = {
+    found: dict[str, object] = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -133,18 +133,32 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "listener.name.controller.plain.sasl.jaas.config": login,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
-    } | ({"delegation.token.secret.key": request.param} if request.param else {})
-    kafka = KafkaServer(
-        folder / "kafka",
-        settings
-        | {
-            "listeners": f"PLAINTEXT://{{bootstrap}},CONTROLLER://{{controller}},SASL://{sasl}",
-            "advertised.listeners": f"PLAINTEXT://{{bootstrap}},SASL://{sasl}",
-        },
-    )
+    }
+    return found | ({"delegation.token.secret.key": key} if key else {})
+
+
+def start_kafka(folder: Path, sasl: str, key: str, features: Mapping[str, int] | None = None) -> KafkaServer:
+    """Start Apache Kafka, with a listener with SASL at an address."""
+    listeners = {
+        "listeners": f"PLAINTEXT://{{bootstrap}},CONTROLLER://{{controller}},SASL://{sasl}",
+        "advertised.listeners": f"PLAINTEXT://{{bootstrap}},SASL://{sasl}",
+    }
+    return KafkaServer(folder, settings_of(key) | listeners, features)
+
+
+def new_broker(folder: Path, key: str) -> BrokerProcess:
+    """Return a broker of ours, with the same listeners."""
+    listeners = {"listeners": "SASL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0", "node.id": 1}
+    return BrokerProcess(folder, settings_of(key) | listeners)
+
+
+@pytest.fixture(scope="module", params=["secret", ""], ids=["with a key", "without a key"])
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("tokens")
+    sasl = free_address()
+    kafka = start_kafka(folder / "kafka", sasl, request.param)
     try:
-        listeners = {"listeners": "SASL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"}
-        with BrokerProcess(folder / "ours", settings | listeners | {"node.id": 1}) as ours, ExitStack() as stack:
+        with new_broker(folder / "ours", request.param) as ours, ExitStack() as stack:
             kafka.wait()
             found = Both(One(ours.bootstrap, stack), One(sasl, stack))
             creation = CreateAclsRequest.Creation(
@@ -234,3 +248,38 @@ def test_the_bearer_of_a_token_gets_no_tokens(both: Both) -> None:
         for version in APIS[key].versions:
             found = both.change("bearer's", key, version, "bearer's", 1000)
             assert found is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+def test_tokens_outlive_a_change_between_apache_kafka_and_barnabas(tmp_path: Path) -> None:
+    """Each opens the data directory of the other, and has the tokens of both."""
+    sasl = free_address()
+    kafka = start_kafka(tmp_path / "kafka", sasl, "secret", FEATURES)
+    try:
+        kafka.wait()
+        with UserConnection(sasl, "alice", "alice") as alice:
+            tokens = [new_token(alice, renewers=[renewer("bob")])]
+        kafka.close()
+        ours = new_broker(tmp_path / "ours", "secret")
+        ours.data_dir = kafka.data_dir
+        with ours:
+            with UserConnection(ours.bootstrap, "bob", "bob") as bob:
+                (seen,) = bob.call(DESCRIBE, 3, owners=None).tokens
+                assert (seen.token_id, seen.hmac) == (tokens[0].token_id, tokens[0].hmac)
+                assert seen.max_timestamp == tokens[0].max_timestamp_ms
+                renewed = bob.call(RENEW, 2, hmac=seen.hmac, renew_period_ms=3_600_000)
+                tokens.append(new_token(bob))
+            for token in tokens:
+                TokenConnection(ours.bootstrap, token.token_id, token.hmac).close()
+            assert ours.stop() == 0
+        kafka.start()
+        kafka.wait()
+        with UserConnection(sasl, "bob", "bob") as bob:
+            described = {token.token_id: token for token in bob.call(DESCRIBE, 3, owners=None).tokens}
+        assert {token_id: token.hmac for token_id, token in described.items()} == {
+            token.token_id: token.hmac for token in tokens
+        }
+        assert described[tokens[0].token_id].expiry_timestamp == renewed.expiry_timestamp_ms
+        for token in tokens:
+            TokenConnection(sasl, token.token_id, token.hmac).close()
+    finally:
+        kafka.stop()
