@@ -73,10 +73,14 @@ class FlushQueue:
             one.complete()
         return max((one.end_offset for one in counting if one.truncations == truncations), default=-1)
 
-    def rolled(self, base_offset: int) -> None:
-        """Limit the flushes in progress to below the segment just sealed: its indexes were saved after they began."""
+    def rolled(self, sealed: int, base_offset: int) -> None:
+        """Limit the flushes in progress to below the segment `sealed` at `base_offset`.
+
+        Its indexes were saved after they began. The limit is a base offset, since high watermarks may follow it.
+        """
         for flush in self._in_progress:
-            flush.end_offset = min(flush.end_offset, base_offset - 1)
+            if flush.end_offset >= base_offset:
+                flush.end_offset = sealed
         self._names_unsynced = True
 
     def names_changed(self) -> None:

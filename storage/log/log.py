@@ -454,10 +454,11 @@ class Log:
                 self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
+        sealed = self._segments.active.base_offset
         self._segments.roll(base_offset, now_ms, full=full)
-        # The rolled segment's indexes are not synced yet.
-        self.recovery_point = min(self.recovery_point, base_offset - 1)
-        self._flushes.rolled(base_offset)
+        if self.recovery_point >= base_offset:  # the sealed segment's indexes are not synced yet
+            self.recovery_point = sealed
+        self._flushes.rolled(sealed, base_offset)
         self._files.save_producers(self.producers, base_offset, full=full)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:

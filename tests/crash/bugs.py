@@ -224,7 +224,7 @@ BUGS = (
     Bug(no_sync_of_the_log_directory, Invariant.SYNCED_STAYS, 26, 0),
     Bug(no_sync_of_directories_at_all, Invariant.LOGS_OPEN, 104, 0),
     Bug(no_sync_of_indexes, Invariant.OFFSET_INDEX, 250, 14),
-    Bug(recovery_point_within_the_active_segment, Invariant.OFFSET_INDEX, 264, 0),
+    Bug(recovery_point_within_the_active_segment, Invariant.TIME_INDEX, 264, 0),
     Bug(no_sync_after_a_truncation, Invariant.BATCHES_WERE_WRITTEN, 303, 5),
     Bug(no_sync_of_what_recovery_truncates, Invariant.BATCHES_WERE_WRITTEN, 10480, 0),
     Bug(no_check_of_batch_crcs, Invariant.BATCHES_WERE_WRITTEN, 135, 0),

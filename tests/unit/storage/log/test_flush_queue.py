@@ -71,12 +71,14 @@ def test_flush_begun_before_a_truncation_makes_nothing_durable(disk: FaultyDisk,
     assert flushes.finish(flush, home, 1) == -1
 
 
-def test_a_flush_from_before_a_roll_ends_before_the_new_segment(disk: FaultyDisk, home: LogDirectory) -> None:
+def test_a_flush_from_before_a_roll_ends_at_the_sealed_segment_at_most(disk: FaultyDisk, home: LogDirectory) -> None:
     flushes = FlushQueue(disk, 0)
-    flush = begun(flushes, home, 5)
-    flushes.rolled(5)
-    flush.sync()
-    assert flushes.finish(flush, home, 0) == 4
+    before, all_of_it = begun(flushes, home, 4), begun(flushes, home, 5)
+    flushes.rolled(2, 5)
+    before.sync()
+    all_of_it.sync()
+    assert flushes.finish(before, home, 0) == 4
+    assert flushes.finish(all_of_it, home, 0) == 2
 
 
 def test_directory_is_synced_at_once_unless_it_is_durable(disk: FaultyDisk, home: LogDirectory) -> None:

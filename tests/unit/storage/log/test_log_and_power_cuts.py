@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.disks import FaultyDisk
 from tests.logs import DEFAULT, NOW_MS, bases, batch, content, fill, open_log
 
@@ -21,6 +23,22 @@ def test_flush_that_ends_after_a_roll_does_not_cover_the_rolled_indexes(tmp_path
     assert later is not None
     later.run()
     assert log.recovery_point == 3
+
+
+@pytest.mark.parametrize("synced_before", [True, False])
+def test_a_roll_leaves_no_recovery_point_inside_a_batch(tmp_path: Path, synced_before: bool) -> None:
+    """The high watermark of a leader that syncs each batch follows the recovery point."""
+    log = open_log(tmp_path)
+    fill(log, 1, count=3)
+    flush = log.begin_flush(NOW_MS)
+    assert flush is not None
+    flush.sync()
+    if synced_before:
+        flush.finish()
+    log.roll(NOW_MS)
+    if not synced_before:
+        flush.finish()
+    assert log.recovery_point == 0
 
 
 def test_segments_behind_the_lost_end_of_a_segment_are_deleted(tmp_path: Path) -> None:
