@@ -57,10 +57,9 @@ CONF = (
 
 def table(text: str) -> Destination:
     """Return the destination of `parquet:DIR` or `delta:DIR`; raise ArgumentTypeError for another text."""
-    found = io.destination(text)
-    if found.kind not in archive_tables.OPEN:
+    if text.partition(":")[0] not in archive_tables.OPEN:
         raise argparse.ArgumentTypeError(f"{text!r}: write parquet:DIR or delta:DIR")
-    return found
+    return io.destination(text)
 
 
 @dataclass(frozen=True, kw_only=True)

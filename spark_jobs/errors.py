@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -89,6 +89,11 @@ def remedy_of(error: BaseException) -> str | None:
             lines = (line.strip() for line in text.splitlines() if re.search(pattern, line))
             return advice.format(line=next(lines, first_line(error)))
     return None
+
+
+def absent_text(topics: Iterable[str]) -> str:
+    """Return the sentence about topics that do not exist."""
+    return f"the topic {', '.join(sorted(topics))} does not exist: create it, or correct --topic"
 
 
 def first_line(error: BaseException) -> str:

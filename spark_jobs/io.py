@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs import tables
 from spark_jobs.checkpoint import Offsets
+from spark_jobs.cluster import Cluster
 from spark_jobs.errors import JobError
 from spark_jobs.files import claim, query_id
 from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions, TopicOptions, option
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "console")
+# A task reads offsets that the topic has. Once it has the last ones, the consumer fetches behind them, and its next
+# request waits for that response: half a second of each partition and micro-batch by Kafka's default.
+SOURCE = {"kafka.fetch.max.wait.ms": "10", "kafka.isolation.level": "read_committed", "includeHeaders": "true"}
 FORMS = "topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"
 
 
@@ -81,6 +85,15 @@ def check_topics(options: TopicOptions) -> None:
         raise JobError("name the topics by --topic NAME, or by --topic-pattern")
 
 
+def absent_topics(spark: SparkSession, options: TopicOptions) -> list[str]:
+    """Return the topics of --topic that do not exist."""
+    cluster = Cluster(spark, kafka_options(options))
+    try:
+        return sorted(set(options.topic) - set(cluster.topics(options.topic)))
+    finally:
+        cluster.close()
+
+
 def read_stream(spark: SparkSession, options: StreamOptions) -> DataFrame:
     """Return the records of a streaming source: those of committed transactions, unless -X sets the isolation level."""
     return _reader(spark.readStream, options).options(**_limits(options)).load()
@@ -97,8 +110,7 @@ def read_range(spark: SparkSession, options: KafkaOptions, start: Offsets, end: 
         "subscribe": ",".join(end),
         "startingOffsets": json.dumps(start),
         "endingOffsets": json.dumps(end),
-        "includeHeaders": "true",
-        "kafka.isolation.level": "read_committed",
+        **SOURCE,
         **kafka_options(options),
     }
     return spark.read.format("kafka").options(**chosen).load()
@@ -161,9 +173,8 @@ def _reader(reader: Any, options: SourceOptions) -> DataFrameReader | DataStream
     chosen: dict[str, str | None] = {
         **selected,
         **starting(options.start),
-        "includeHeaders": "true",
         "minPartitions": str(options.min_partitions) if options.min_partitions else None,
-        "kafka.isolation.level": "read_committed",
+        **SOURCE,
         **kafka_options(options),
     }
     made: DataFrameReader | DataStreamReader = reader.format("kafka")

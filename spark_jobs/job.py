@@ -16,9 +16,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_jobs import io
-from spark_jobs.errors import remedy_of
+from spark_jobs.cluster import ABSENT
+from spark_jobs.errors import JobError, absent_text, remedy_of
 from spark_jobs.files import claim_checkpoint
-from spark_jobs.options import SessionOptions, StreamOptions, parse, parser_of
+from spark_jobs.options import SessionOptions, StreamOptions, TopicOptions, parse, parser_of
 from spark_jobs.progress import ProgressListener, say
 
 if TYPE_CHECKING:
@@ -107,9 +108,26 @@ class Job(Generic[O]):
             if query is not None:
                 await_end(query)
             self.finish(spark, options)
+        except Exception as error:
+            if absent := absent_topics(error, spark, options):
+                raise JobError(absent_text(absent)) from error
+            raise
         finally:
             spark.stop()
         return 0
+
+
+def absent_topics(error: Exception, spark: SparkSession, options: SessionOptions) -> list[str]:
+    """Return which topics of --topic do not exist, if that may be why an error was raised.
+
+    Kafka's error does not name them.
+    """
+    if ABSENT not in str(error) or not isinstance(options, TopicOptions) or not options.topic:
+        return []
+    try:
+        return io.absent_topics(spark, options)
+    except Exception:  # the first error is reported then
+        return []
 
 
 def writer(

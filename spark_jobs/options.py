@@ -36,7 +36,7 @@ def option(
     """Declare a field with its help text.
 
     Args:
-        text: The help; the default is appended to it.
+        text: The help; the default is appended to it, unless it is empty.
         flags: Names beside the field's own, such as "-b".
         default: The value without the option; without a default the option is required.
         metavar: The name of the value in the help.
@@ -220,7 +220,7 @@ def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]) -> None
     if field.default is False:
         parser.add_argument(*flags, action="store_true", help=text)
         return
-    if not required and field.default not in (None, ()) and "default:" not in text:
+    if not required and field.default not in (None, (), "") and "default:" not in text:
         text += " (default: %(default)s)"
     parser.add_argument(
         *flags,

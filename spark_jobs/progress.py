@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     )
 
 
+NO_TIME = "1970-01-01T00:00:00.000Z"
+
+
 class ProgressListener(StreamingQueryListener):
     """Commits the processed offsets of every query of a session to a group, and prints a line for each batch."""
 
@@ -38,6 +41,7 @@ class ProgressListener(StreamingQueryListener):
         self._lines = lines
         self._failing = False
         self._of_queries: dict[str, Offsets] = {}
+        self._without_times: set[str] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Do nothing: there is no progress yet."""
@@ -50,6 +54,9 @@ class ProgressListener(StreamingQueryListener):
             self._commit(self._group, lowest(self._of_queries.values()))
         if self._lines and progress.numInputRows:
             say(progress_line(progress))
+        if without_times(progress) and str(progress.id) not in self._without_times:
+            self._without_times.add(str(progress.id))
+            say(f"batch {progress.batchId}: no record has an event time, so there are no results of it; correct --time")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Do nothing: the offsets are those of the last batch."""
@@ -88,6 +95,11 @@ class GroupOffsets:
 def processed_offsets(progress: StreamingQueryProgress) -> Offsets:
     """Return the offsets behind the last processed records of all Kafka sources; the lowest if several read one."""
     return lowest(_kafka_offsets(progress, "endOffset"))
+
+
+def without_times(progress: StreamingQueryProgress) -> bool:
+    """Return whether a batch has records, but none of them an event time: Spark takes an absent one for 1970."""
+    return progress.numInputRows > 0 and progress.eventTime.get("max") == NO_TIME
 
 
 def lowest(several: Iterable[Offsets]) -> Offsets:

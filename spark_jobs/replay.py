@@ -46,7 +46,7 @@ from spark_jobs import archive_tables, io
 from spark_jobs.archive import read_topics, table
 from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import EARLIEST, LATEST, Cluster, Partition, Topic
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, absent_text
 from spark_jobs.files import Folder, claim_checkpoint
 from spark_jobs.io import Destination
 from spark_jobs.job import Job
@@ -271,7 +271,7 @@ def _readable(
         names = cluster.matching(options.topic_pattern) if options.topic_pattern else options.topic
         topics = cluster.topics(names, config=True)
         if absent := set(names) - set(topics):
-            raise JobError(f"the topic {', '.join(sorted(absent))} does not exist: create it, or correct --topic")
+            raise JobError(absent_text(absent))
         partitions = [(name, at) for name, topic in topics.items() for at in range(topic.partitions)]
         # A record with the time or a later one is not before this offset, whatever the order of the times is.
         firsts = cluster.offsets(partitions, EARLIEST if first.time_ms is None else first.time_ms)

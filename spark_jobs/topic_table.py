@@ -60,7 +60,7 @@ class TopicTable:
             raise JobError(f"the topic {self._topic} of the table does not exist: create it, or correct its name")
         start = {str(partition): self._next.get(partition, EARLIEST) for partition in range(described.partitions)}
         # Records that compaction or retention has removed since then need not be read.
-        options = {**kafka, "startingOffsets": json.dumps({self._topic: start}), "failOnDataLoss": "false"}
+        options = {**io.SOURCE, **kafka, "startingOffsets": json.dumps({self._topic: start}), "failOnDataLoss": "false"}
         source = self._spark.read.format("kafka").options(**options).option("subscribe", self._topic)
         added = source.load().select(*COLUMNS).localCheckpoint()
         ends = added.groupBy("partition").max("offset").collect()

@@ -33,7 +33,7 @@ def means(windows: Iterable[tuple[datetime, str, int, float]]) -> Means:
 def bars(found: Means) -> str:
     """Return a line for each hour, with a bar for each origin."""
     longest = max((mean for hours in found.values() for mean in hours.values()), default=1.0)
-    lines = ["hour  " + "".join(f"{NAMES.get(origin, origin):<{BAR + 6}}" for origin in found)]
+    lines = ["hour  " + "".join(f"{NAMES.get(origin, origin):<{BAR + 6}}" for origin in found).rstrip()]
     for hour in sorted({hour for hours in found.values() for hour in hours}):
         cells = (_bar(hours.get(hour), longest) for hours in found.values())
         lines.append(f"{hour:02d}    " + "".join(f"{cell:<{BAR + 6}}" for cell in cells).rstrip())

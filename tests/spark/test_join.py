@@ -148,6 +148,19 @@ def test_a_table_is_read_again_only_after_its_interval_and_follows_a_grown_topic
     assert table.count == 8
 
 
+def test_the_table_has_no_records_of_aborted_transactions(spark: SparkSession, broker: BrokerProcess) -> None:
+    create(broker, NewTopic("planes", 1, 1))
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "planes"})
+    producer.init_transactions(60)
+    for value, end in (("1", producer.commit_transaction), ("2", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce("planes", value, "a")
+        producer.flush(60)  # an aborted record must have reached the broker
+        end(60)
+    table = TopicTable(spark, KafkaOptions(brokers=broker.bootstrap), "planes", 10)
+    assert [bytes(row.value) for row in table.rows().collect()] == [b"1"]
+
+
 def test_a_record_has_both_values_as_they_are(spark: SparkSession) -> None:
     time = datetime(2026, 1, 1, tzinfo=UTC)
     frame = spark.createDataFrame(

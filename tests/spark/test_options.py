@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.archive import table
 from spark_jobs.io import Destination
 from spark_jobs.options import parse, parser_of, seconds
 from spark_jobs.windows import WindowsOptions
@@ -65,6 +66,17 @@ def test_invalid_options_are_named(words: tuple[str, ...], message: str, capsys:
         parsed(*words)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_help_has_the_defaults_that_are_not_empty() -> None:
+    text = " ".join(parser_of(WindowsOptions, "job", "about", "example").format_help().split())
+    assert "length of a window (default: 1 minute)" in text
+    assert "(default: )" not in text
+
+
+def test_archive_names_the_tables_that_it_writes() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^'csv:x': write parquet:DIR or delta:DIR$"):
+        table("csv:x")
 
 
 def test_required_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:

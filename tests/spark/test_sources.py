@@ -12,10 +12,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from barnabas.testing import Cluster
 from spark_jobs import io, windows
 from spark_jobs.errors import JobError, remedy_of
 from spark_jobs.io import Destination, read_batch, read_stream
-from spark_jobs.job import writer
+from spark_jobs.job import absent_topics, writer
 from spark_jobs.options import SourceOptions, StreamOptions
 from tests.broker_process import BrokerProcess, free_address
 
@@ -98,6 +99,15 @@ def test_partitions_and_topics_that_come_while_a_pattern_is_read_are_read_from_t
     assert sorted(map(int, one.values)) == list(range(50))
 
 
+def test_no_task_waits_long_behind_the_last_record(spark: SparkSession) -> None:
+    with Cluster() as cluster:
+        topic = cluster.topic()
+        topic.produce(["a", "b"])
+        assert read_batch(spark, SourceOptions(brokers=cluster.bootstrap, topic=(topic.name,))).count() == 2
+        fetches = [sent["request"] for sent in cluster.requests(api="Fetch", topic=topic)]
+    assert {(fetch["max_wait_ms"], fetch["isolation_level"]) for fetch in fetches} == {(10, 1)}
+
+
 def test_both_kinds_of_timestamps_are_read_and_a_start_by_time_finds_them(
     spark: SparkSession, broker: BrokerProcess, admin: AdminClient
 ) -> None:
@@ -141,6 +151,16 @@ def failed(query: StreamingQuery) -> str:
 
 def test_a_topic_that_does_not_exist_ends_in_a_sentence(collect: Callable[..., Collected]) -> None:
     assert failed(collect(topic=("absent",)).query) == "a topic does not exist: create it, or correct its name"
+
+
+def test_topics_that_do_not_exist_are_named(spark: SparkSession, broker: BrokerProcess, admin: AdminClient) -> None:
+    create(admin, NewTopic("events", 1, 1))
+    of_kafka = Exception("UnknownTopicOrPartitionException: This server does not host this topic-partition.")
+    options = StreamOptions(checkpoint="unused", brokers=broker.bootstrap, topic=("events", "absent"))
+    assert absent_topics(of_kafka, spark, options) == ["absent"]
+    assert absent_topics(Exception("another"), spark, options) == []
+    away = StreamOptions(checkpoint="unused", brokers=free_address(), topic=("absent",), kafka=IMPATIENT)
+    assert absent_topics(of_kafka, spark, away) == []
 
 
 def test_a_broker_that_is_away_at_the_start_ends_in_a_sentence(collect: Callable[..., Collected]) -> None:
