@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 GOOD, WARN, BAD, PLAIN = "good", "warn", "bad", "plain"
 COLOURS = {"ok": "#2f7f8f", "null": "#b9c4c9", "malformed": "#c0392b", "line": "#2f7f8f", "other": "#d98324"}
+# The format of numbers of records, and the room above the highest value.
+COUNT = "{x:,.10g}"
+HEADROOM = 1.08
 MAX_FIELDS = 30
 MAX_DRIFTS = 20
 MAX_WINDOWS = 1000
@@ -133,6 +136,7 @@ def _draw_records(figure: Figure, topic: TopicQuality) -> None:
         if any(counts):
             panel.bar(starts, counts, width, bottom, align="edge", color=COLOURS[colour], label=label, linewidth=0)
             bottom = [low + count for low, count in zip(bottom, counts, strict=True)]
+    panel.yaxis.set_major_formatter(COUNT)
     panel.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
     _date_axis(panel, starts[0], starts[-1] + width)
 
@@ -186,7 +190,7 @@ def _draw_shares(figure: Figure, topic: TopicQuality) -> None:
     panel = _panel(figure)
     shares = [one.largest_key_share for one in topic.windows]
     _line(panel, topic, [math.nan if share is None else 100 * share for share in shares], "line")
-    panel.set_ylim(0, None)
+    panel.set_ylim(0, HEADROOM * panel.get_ylim()[1])
     panel.yaxis.set_major_formatter("{x:g} %")
 
 
@@ -195,6 +199,7 @@ def _draw_duplicates(figure: Figure, topic: TopicQuality) -> None:
     starts = _days([one.start for one in topic.windows])
     counts = [one.duplicates for one in topic.windows]
     panel.bar(starts, counts, _width(topic), align="edge", color=COLOURS["other"], linewidth=0)
+    panel.yaxis.set_major_formatter(COUNT)
     _date_axis(panel, starts[0], starts[-1] + _width(topic))
 
 
@@ -205,7 +210,8 @@ def _draw_delays(figure: Figure, topic: TopicQuality) -> None:
         ([one.mean_delay_s for one in topic.windows], "line", "mean"),
     ):
         _line(panel, topic, [math.nan if value is None else value for value in values], colour, label)
-    panel.set_ylim(min(0, *panel.get_ylim()), None)
+    low, high = panel.get_ylim()
+    panel.set_ylim(min(0, low), HEADROOM * max(0, high))
     panel.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
 
 
