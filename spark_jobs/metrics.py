@@ -11,7 +11,7 @@ granularity, are in the state of the query until the watermark, `--lateness` beh
 hour's end. Until then a late measurement changes its row of each granularity, in the same batch, so that the count and
 sum of a coarser row are those of its finer ones (sums of fractions: up to their rounding). Later ones are dropped.
 
-Topics and Delta get each change of a row under the same `key`: the last one is its state. Parquet and the other
+Topics, Delta and the console get each change of a row under the same `key`: the last one is its state. The other
 destinations get each row once, when its coarsest window is complete.
 
 Delivery: Parquet, Iceberg and databases have each row once, Delta in effect, after restarts too. A topic gets the rows
@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
-from spark_jobs.options import StreamOptions, option, seconds
+from spark_jobs.options import StreamOptions, interval, option
 from spark_jobs.tables import delta_name, is_delta
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHANGED = "barnabas_roll_ups"
-CHANGING = ("topic", "delta")
+CHANGING = ("topic", "delta", "console")
 DRAWN = ("topic", "delta", "parquet")
 COUNTED = "records"
 GROUP = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>")
@@ -85,10 +84,7 @@ def granularities(options: MetricsOptions) -> dict[str, int]:
 
     Raise JobError if one is no interval, or if a window of one granularity would be in two of the next.
     """
-    try:
-        named = {text.strip(): seconds(text) for text in options.granularities.split(",")}
-    except ArgumentTypeError as error:
-        raise JobError(f"--granularities: {error}") from None
+    named = {text.strip(): interval("--granularities", text) for text in options.granularities.split(",")}
     lengths = dict(sorted(named.items(), key=lambda pair: pair[1]))
     finer = ""
     for text, length in lengths.items():
@@ -204,7 +200,7 @@ def raise_alerts(rows: DataFrame, batch_id: int, rules: Sequence[Rule], options:
     earlier = sorted(int(name) for name in folder.names() if name.isdecimal() and int(name) < batch_id)
     state = Alerts(rules, folder.read(str(earlier[-1])) if earlier else None)
     # Complete windows are final; others are evaluated when the time has passed their end by the lateness.
-    ended = f.max(f.unix_seconds("latest")) - seconds(options.lateness)
+    ended = f.max(f.unix_seconds("latest")) - interval("--lateness", options.lateness)
     if options.to.kind not in CHANGING:
         ended = f.max(f.unix_seconds("end"))
     [(until,)] = rows.agg(ended).collect()
@@ -243,6 +239,8 @@ def start(spark: SparkSession, options: MetricsOptions) -> StreamingQuery:
     """Start the query."""
     lengths = granularities(options)
     rules = _rules(options, lengths)
+    if rules:
+        interval("--lateness", options.lateness)
     if options.picture and options.to.kind not in DRAWN:
         raise JobError(f"--picture is drawn from the destination, which must be one of {', '.join(DRAWN)}")
     io.claim_destination(spark, options.to, JOB.name, options.checkpoint)

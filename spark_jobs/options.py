@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from spark_jobs.errors import JobError
+
 ENVIRONMENT = "BARNABAS_SPARK_"
 DEFAULT_BROKERS = "127.0.0.1:9092"
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -79,6 +81,14 @@ def seconds(text: str) -> int:
     if not length or not re.fullmatch(rf"\s*({PART}\s*)+", text):
         raise argparse.ArgumentTypeError(f"{text!r}: write an interval such as '5 minutes'")
     return length
+
+
+def interval(name: str, text: str) -> int:
+    """Return the length in seconds of such an interval, which is of an option; JobError if it is none."""
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise JobError(f"{name}: {error}") from None
 
 
 def milliseconds(text: str) -> int:

@@ -32,7 +32,8 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
-from spark_jobs.options import StreamOptions, WatermarkOptions, option, seconds
+from spark_jobs.options import StreamOptions, WatermarkOptions, interval, option
+from spark_jobs.progress import say
 from spark_jobs.quality_report import WindowQuality
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def counted(rows: DataFrame, options: QualityOptions) -> DataFrame:
     """Return one row per topic, window and fact: how often it was, its numbers' sum and largest, and its times."""
     from pyspark.sql import functions as f
 
-    window = f.window("timestamp", f"{seconds(options.window)} seconds")
+    window = f.window("timestamp", f"{interval('--window', options.window)} seconds")
     return (
         rows.groupBy(window, "topic", "kind", "name", "detail")
         .agg(
@@ -185,6 +186,7 @@ def start(spark: SparkSession, options: QualityOptions) -> StreamingQuery | None
     if not options.checkpoint:
         rows = counted(facts(io.read_batch(spark, options), options), options)
         publish(collected(summaries(rows)), options)
+        say(f"{JOB.name}: the report is {options.report}")
         return None
     if options.to is not None:
         io.claim_destination(spark, options.to, JOB.name, options.checkpoint)

@@ -116,6 +116,7 @@ def test_delays_are_from_the_field_to_the_timestamp(spark: SparkSession) -> None
     ("changes", "message"),
     [
         ({"report": "absent/q.html"}, "the directory of --report does not exist: .*absent; create it"),
+        ({"window": "hour"}, "--window: 'hour': write an interval such as '5 minutes'"),
         ({"to": Destination("console", "")}, "--to needs --checkpoint"),
         ({"topic": ()}, "name the topics by --topic NAME"),
     ],
