@@ -37,7 +37,7 @@ SECONDS = {
     "oracles": 200,
     "chaos": 210,
     "repo": 200,
-    "kit": 240,
+    "kit": 320,
     "crash": 60,
     "properties": 50,
     "fuzz": 30,
