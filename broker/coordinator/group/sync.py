@@ -25,7 +25,9 @@ def sync(context: GroupContext, group: ClassicGroup, request: Sync, to: object) 
     if not group.pending_sync:
         group.syncs.cancel()
     if group.state == STABLE:
-        context.answer(to, Synced(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment))
+        assigned = Synced(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment)
+        # A former coordinator's record of this generation may not be committed yet: another one could lack it.
+        context.append([], lambda context, error: context.answer(to, Synced(error) if error else assigned))
         return
     # The client has abandoned an earlier sync of this member; answer it anyway.
     refuse_sync(context, member, ErrorCode.REBALANCE_IN_PROGRESS)

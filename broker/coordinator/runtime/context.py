@@ -90,7 +90,10 @@ class CoordinatorContext:
         self.effects.append(CoordinatorResponse(to, result))
 
     def append(self, records: list[Record], then: Callable[[Self, ErrorCode], None]) -> None:
-        """Add the effect of writing `records` and calling `then` with the result."""
+        """Add the effect of writing `records`, and calling `then` with the result of everything written so far.
+
+        Without records that is also what was loaded: a former coordinator's last records may not be committed yet.
+        """
         self.effects.append(Append(records, then))
 
     def schedule(self, timer: Timer, delay_ms: int) -> None:

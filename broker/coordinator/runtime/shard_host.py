@@ -282,12 +282,16 @@ class ShardHost(Generic[S, C]):
         self._on_change()
 
     def _append(self, records: list[Record]) -> ErrorCode | None:
-        """Append `records` and return their result, None while it is unknown; a closed host appends nothing."""
+        """Append `records` and return the result of everything written so far, None while it is unknown.
+
+        A closed host appends nothing.
+        """
         if not self.is_open:
             # The partition may be led here again, with another host that has not replayed these records.
             return ErrorCode.NOT_COORDINATOR
         try:
-            self._written_end = self.journal.append(records) + len(records)
+            if records:
+                self._written_end = self.journal.append(records) + len(records)
             outcome = self.journal.outcome(self._written_end)
         except KafkaError as error:
             outcome = error.code

@@ -71,6 +71,23 @@ class TestCommitted:
         assert group_node.wait(syncing).assignment == b"all"
         assert group_node.state() == "Stable"
 
+    def test_sync_response_shows_no_generation_that_a_former_coordinator_could_not_commit(
+        self, group_node: GroupNode
+    ) -> None:
+        group_node.host(replicated=True)
+        joining = group_node.join()
+        group_node.replicate()
+        member_id = group_node.wait(joining).member_id
+        group_node.sync(member_id, 1, to={member_id: b"all"})
+        group_node.restart()
+        group_node.settle()
+        assert group_node.state() == "Stable"
+        syncing = group_node.sync(member_id, 1)
+        group_node.settle()
+        assert pending(syncing)
+        group_node.replicate()
+        assert group_node.wait(syncing).assignment == b"all"
+
     def test_log_line_of_a_single_member_group_is_singular(
         self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
     ) -> None:
