@@ -45,6 +45,8 @@ BYTES_EACH = 160 * 1024
 SPARE_BYTES = 24 << 20
 SCRAM = "SCRAM-SHA-512"
 SPARE_FILES = 2000
+SPARE_CONNECTIONS = 20
+"""Those of clients that are served meanwhile."""
 SLOW_BYTES = 5
 """How many bytes each slow connection sends."""
 MOST_REPEATED = 3000
@@ -62,7 +64,7 @@ def possible_connections() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, wanted))
             hard = wanted
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(wanted, hard)), hard))
-    return min(CONNECTIONS, connections_within(hard) - SPARE_FILES // 4)
+    return min(CONNECTIONS, connections_within(hard) - SPARE_CONNECTIONS)
 
 
 class Attacked:
