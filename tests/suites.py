@@ -36,7 +36,7 @@ SECONDS = {
     "clients/conformance": 150,
     "oracles": 200,
     "chaos": 210,
-    "repo": 200,
+    "repo": 250,
     "kit": 320,
     "crash": 60,
     "properties": 50,
