@@ -149,6 +149,7 @@ class GuardedBroker:
                 **self._certificates.broker_settings(),
                 "authorizer.class.name": AUTHORIZER,
                 "super.users": ADMIN,
+                "delegation.token.secret.key": PASSWORD,
                 "auto.create.topics.enable": "false",
                 "offsets.topic.num.partitions": 1,
                 "transaction.state.log.num.partitions": 1,
