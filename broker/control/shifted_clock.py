@@ -10,6 +10,9 @@ in the order of deadlines, with those that earlier ones set: an expired session 
 week later. A periodic task would run thousands of times in a day. It runs at ticks instead, each half as far again from
 the beginning as the one before, so also at the end, and a tick later than another task whose work it needs.
 
+A task that is still at work when time moves on, since it waits for a thread or the disk, has missed ticks: an advance
+waits for it at the end, at most `_LATE_S`, and lets it run again if its interval has passed since its last run began.
+
 Whatever the number of timers, an advance takes `_BUDGET_S` of real time and the work of its last step; then the timers
 that are left fire together.
 """
@@ -21,7 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from heapq import heappop, heappush
-from typing import TypeVarTuple, Unpack
+from typing import NamedTuple, TypeVarTuple, Unpack
 
 A = TypeVarTuple("A")
 
@@ -30,8 +33,17 @@ _TICK_FACTOR = 1.5
 _BUDGET_S = 0.3
 _SETTLE_S = 0.05
 """Real time in which the periodic tasks of a step can end; they may wait for the disk."""
+_LATE_S = 5.0
+"""Real time in which those of the last step, and late ones, can end."""
 _TURNS = 10
 """Turns of the event loop after each step, for what its timers began."""
+
+
+class _Run(NamedTuple):
+    """A run of a periodic task: the time when it was woken, and the shift at that time."""
+
+    begun: float
+    shift_s: float
 
 
 class ShiftedClock:
@@ -43,12 +55,12 @@ class ShiftedClock:
         self._machine_ms = now_ms
         self._shift_s = shift_ms / 1000
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        self._periodic: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._periodic: list[tuple[float, int, asyncio.Future[None], asyncio.Task[object] | None]] = []
         self._sequence = 0
         self._wake_up: asyncio.TimerHandle | None = None
         self._advancing = asyncio.Lock()
-        self._awake = 0
-        """The number of periodic tasks that an advance woke and that do not sleep again yet."""
+        self._at_work: dict[asyncio.Task[object], _Run] = {}
+        """The runs of periodic tasks that were woken and do not sleep again yet."""
         self._all_asleep = asyncio.Event()
         self.loop: asyncio.AbstractEventLoop = ShiftedLoop(self, loop)  # type: ignore[abstract]  # the parts that are used
         """The event loop of the timers."""
@@ -74,15 +86,25 @@ class ShiftedClock:
 
     async def sleep(self, seconds: float) -> None:
         """Sleep between two runs of a periodic task."""
-        if self._awake:
-            self._awake -= 1
-            if not self._awake:
-                self._all_asleep.set()
+        task = asyncio.current_task()
+        begun = self.time()
+        run = None if task is None else self._at_work.get(task)
+        if task is not None and run is not None:
+            if run.shift_s != self._shift_s:  # time was advanced meanwhile: it may have missed its next run
+                begun = run.begun
+            self._is_asleep(task)
         woken = self._loop.create_future()
         self._sequence += 1
-        heappush(self._periodic, (self.time() + seconds, self._sequence, woken))
+        heappush(self._periodic, (begun + seconds, self._sequence, woken, task))
         self._set_wake_up()
         await woken
+
+    def _is_asleep(self, task: asyncio.Task[object]) -> None:
+        """Note that a task that was woken sleeps again, or has ended."""
+        del self._at_work[task]
+        task.remove_done_callback(self._is_asleep)
+        if not self._at_work:
+            self._all_asleep.set()
 
     async def advance(self, ms: int) -> int:
         """Advance time by `ms`; return how many timers fired, those of periodic tasks too."""
@@ -101,10 +123,12 @@ class ShiftedClock:
                 if at >= tick:
                     fired += self._wake_periodic()
                     tick = begun + (tick - begun) * _TICK_FACTOR
-                await self._settle()
+                await self._settle(_SETTLE_S)
             self._shift_s = end_shift_s
-            fired += self._fire_timers() + self._wake_periodic()
-            await self._settle()
+            fired += self._fire_timers()
+            for _ in range(2):  # then the late ones, for which the first round waits
+                fired += self._wake_periodic()
+                await self._settle(_LATE_S)
             self._set_wake_up()
             return fired
 
@@ -127,24 +151,25 @@ class ShiftedClock:
         """Wake the periodic tasks that are due now; return how many."""
         now, woken = self.time(), 0
         while self._periodic and self._periodic[0][0] <= now:
-            sleeper = heappop(self._periodic)[2]
-            if not sleeper.done():
-                sleeper.set_result(None)
-                woken += 1
-        if self._advancing.locked() and woken:
-            self._awake += woken
-            self._all_asleep.clear()
+            _, _, sleeper, task = heappop(self._periodic)
+            if sleeper.done():
+                continue
+            sleeper.set_result(None)
+            woken += 1
+            if task is not None:
+                self._at_work[task] = _Run(now, self._shift_s)
+                task.add_done_callback(self._is_asleep)
+                self._all_asleep.clear()
         return woken
 
-    async def _settle(self) -> None:
-        """Let the work of a step end: callbacks, and the periodic tasks that it woke."""
+    async def _settle(self, most_s: float) -> None:
+        """Let the work of a step end: callbacks, and for at most `most_s` periodic tasks."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
-        if self._awake:
+        if self._at_work:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_SETTLE_S):
+                async with asyncio.timeout(most_s):
                     await self._all_asleep.wait()
-            self._awake = 0
 
     def _set_wake_up(self) -> None:
         """Set the timer of the event loop to the earliest deadline."""

@@ -172,6 +172,42 @@ def test_a_step_waits_for_the_work_of_the_tasks_that_it_woke() -> None:
     assert order[-1] == "task"
 
 
+@pytest.mark.parametrize("first_s", [10, 0.01])
+def test_a_task_that_is_at_work_while_time_moves_on_runs_again_at_the_end(first_s: float) -> None:
+    async def body(clock: ShiftedClock) -> list[float]:
+        begun = clock.time()
+        runs: list[float] = []
+
+        async def repeat() -> None:
+            await clock.sleep(first_s)
+            while True:
+                runs.append(clock.time() - begun)
+                await asyncio.sleep(0.4)
+                await clock.sleep(10)
+
+        task = asyncio.ensure_future(repeat())
+        await asyncio.sleep(0.1)  # the real time after which the second task is at work
+        await clock.advance(120 * 1000)
+        task.cancel()
+        return runs
+
+    runs = run(body)
+    assert runs[0] < 20
+    assert 120 <= runs[-1] < 130
+
+
+def test_an_advance_does_not_wait_for_a_task_that_has_ended() -> None:
+    async def body(clock: ShiftedClock) -> float:
+        task = asyncio.ensure_future(clock.sleep(10))
+        await asyncio.sleep(0)
+        begun = asyncio.get_running_loop().time()
+        await clock.advance(120 * 1000)
+        assert task.done()
+        return asyncio.get_running_loop().time() - begun
+
+    assert run(body) < 2
+
+
 def test_thousands_of_timers_do_not_make_an_advance_long() -> None:
     async def body(clock: ShiftedClock) -> tuple[int, float]:
         for number in range(50_000):
