@@ -306,8 +306,8 @@ MUTANTS = (
     Mutant(
         "An expired delegation token authenticates its bearer",
         "broker/security/scram.py",
-        "if self._token is not None and self._token.lifetime_ms < 0:",
-        "if self._token is not None and self._token.lifetime_ms is None:",
+        "if token.lifetime_ms < 0:",
+        "if token.lifetime_ms is None:",
         "tests/unit/broker/security/test_token_credentials.py",
         "test_an_expired_token_is_refused",
         5,

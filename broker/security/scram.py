@@ -14,7 +14,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 
 from broker.security.sasl_mechanisms import MechanismError, check_authorization_id
-from broker.security.token_credentials import TokenCredential, TokenCredentials
+from broker.security.token_credentials import TokenCredentials
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 _NAME, _NONCE = r"(?:[^,=\0]|=2C|=3D)+", r"[\x21-\x2b\x2d-\x7e]+"
@@ -42,7 +42,6 @@ class ScramServer:
         `decoy_of` returns what a user without a credential is challenged with; `tokens` has those of delegation tokens.
         """
         self._tokens = tokens
-        self._token: TokenCredential | None = None
         self._decoy_of = decoy_of
         self._mechanism = mechanism
         self._credential_of = credential_of
@@ -88,7 +87,7 @@ class ScramServer:
         """Return the credential of a token and the decoy."""
         if self._tokens is None:
             return None, self._decoy_of(token_id)
-        found = self._token = self._tokens.of(self._mechanism, token_id)
+        found = self._tokens.of(self._mechanism, token_id)
         return None if found is None else found.credential, self._tokens.decoy_of(self._mechanism, token_id)
 
     def _final(self, text: str, credential: ScramCredential) -> bytes:
@@ -110,12 +109,20 @@ class ScramServer:
         valid = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not valid or not self._known:
             raise MechanismError("Invalid client credentials", self._claimed)
-        if self._token is not None and self._token.lifetime_ms < 0:
-            raise MechanismError("The delegation token has expired", self._claimed)
-        self.user = self._claimed
-        if self._token is not None:
-            self.user, self.credential_lifetime_ms = self._token.owner, self._token.lifetime_ms
+        if self.token_authenticated:
+            self._become_owner()
+        else:
+            self.user = self._claimed
         return b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
+
+    def _become_owner(self) -> None:
+        """Authenticate the bearer of a token, which may have been removed, or have expired, since the challenge."""
+        token = None if self._tokens is None else self._tokens.of(self._mechanism, self._claimed)
+        if token is None:
+            raise MechanismError("Invalid client credentials", self._claimed)
+        if token.lifetime_ms < 0:
+            raise MechanismError("The delegation token has expired", self._claimed)
+        self.user, self.credential_lifetime_ms = token.owner, token.lifetime_ms
 
 
 class ScramClient:

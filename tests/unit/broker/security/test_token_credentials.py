@@ -78,6 +78,34 @@ def test_an_expired_token_is_refused() -> None:
         exchange(broker.server(), TokenClient(SHA_256, "id", PASSWORD))
 
 
+@pytest.mark.parametrize(
+    ("now_ms", "token", "why"),
+    [(5_001, TOKEN, "has expired"), (2_000, None, "Invalid client credentials")],
+    ids=["expired", "removed"],
+)
+def test_a_token_is_refused_that_ends_between_the_challenge_and_the_proof(
+    now_ms: int, token: DelegationToken | None, why: str
+) -> None:
+    broker = Broker(TOKEN)
+    server, client = broker.server(), TokenClient(SHA_256, "id", PASSWORD)
+    proof = client.respond(server.respond(client.first()))
+    assert proof is not None
+    broker.now_ms, broker.tokens = now_ms, {} if token is None else {"id": token}
+    with pytest.raises(MechanismError, match=why):
+        server.respond(proof)
+    assert server.user is None
+
+
+def test_the_lifetime_of_a_session_counts_from_the_proof() -> None:
+    broker = Broker(TOKEN)
+    server, client = broker.server(), TokenClient(SHA_256, "id", PASSWORD)
+    proof = client.respond(server.respond(client.first()))
+    assert proof is not None
+    broker.now_ms = 4_000
+    server.respond(proof)
+    assert server.credential_lifetime_ms == 1_000
+
+
 def test_a_renewed_token_has_its_new_lifetime_and_a_removed_one_is_unknown() -> None:
     broker = Broker(TOKEN)
     exchange(broker.server(), TokenClient(SHA_256, "id", PASSWORD))
