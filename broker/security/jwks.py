@@ -119,6 +119,7 @@ def parse_jwks(data: bytes) -> KeySet:
 
 def _fetch(url: str) -> bytes:
     """Return the body at a URL; OSError if that fails, or if the answer leads to another URL."""
+    from http.client import HTTPException
     from urllib.request import HTTPRedirectHandler, build_opener
 
     class NoRedirects(HTTPRedirectHandler):
@@ -126,8 +127,11 @@ def _fetch(url: str) -> bytes:
             return None
 
     response: IO[bytes]
-    with build_opener(NoRedirects).open(url, timeout=_TIMEOUT_S) as response:
-        data = response.read(_MAX_BYTES + 1)
+    try:
+        with build_opener(NoRedirects).open(url, timeout=_TIMEOUT_S) as response:
+            data = response.read(_MAX_BYTES + 1)
+    except HTTPException as error:
+        raise OSError(f"an invalid HTTP response: {type(error).__name__}") from None
     if len(data) > _MAX_BYTES:
         raise OSError(f"the answer has more than {_MAX_BYTES} bytes")
     return data

@@ -209,6 +209,32 @@ def test_redirection_or_error_is_no_source_of_keys(status: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        b"rubbish\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+    ],
+    ids=["status", "chunk", "headers"],
+)
+def test_an_answer_that_is_not_http_is_no_source_of_keys(answer: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(answer)
+
+    async def check(url: str) -> None:
+        loop = asyncio.get_running_loop()
+        jwks = Jwks(url, TIMES, OsDisk())
+        with pytest.raises(SecurityError, match=r"sasl.oauthbearer.jwks.endpoint.url=.*invalid HTTP response"):
+            await jwks.load(loop)
+        await jwks.refresh(loop)
+        assert jwks.is_due(loop.time() + TIMES.backoff_s)
+
+    with served(respond) as url:
+        asyncio.run(check(url))
+    assert "invalid HTTP response" in caplog.text
+
+
+@pytest.mark.parametrize(
     "data",
     [
         b"",
