@@ -25,6 +25,12 @@ from protocol.records.metadata import RemoveDelegationTokenRecord
 MAX_REMOVALS = 1_000
 """The most tokens that one sweep removes."""
 
+MAX_RECORD_BYTES = 8 << 20
+"""The most bytes of a token, most of which are its renewers: any authenticated client may request one.
+
+Kafka's limit of a batch of the metadata log (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
+"""
+
 _MAX_MS = 2**63 - 1
 _USER = "User"
 
@@ -50,11 +56,14 @@ def create_delegation_token(
         lifetime_ms = _at_most(request.max_lifetime_ms, rules.max_lifetime_ms)
         max_ms = _sum(now_ms, lifetime_ms)
         expiry_ms = min(max_ms, _sum(now_ms, rules.expiry_time_ms))
-        token = DelegationToken(token_id, owner, principal, renewers, now_ms, max_ms, expiry_ms)
+        record = token_record(DelegationToken(token_id, owner, principal, renewers, now_ms, max_ms, expiry_ms))
+        if len(record.encode(0)) > MAX_RECORD_BYTES:
+            response.error_code = ErrorCode.RECORD_LIST_TOO_LARGE
+            return ControllerResult((), response)
         response.issue_timestamp_ms = now_ms
         response.expiry_timestamp_ms, response.max_timestamp_ms = expiry_ms, max_ms
         response.token_id, response.hmac = token_id, rules.hmacs.of(token_id)
-        return ControllerResult((token_record(token),), response)
+        return ControllerResult((record,), response)
     return ControllerResult((), response)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.commands.delegation_tokens import (
+    MAX_RECORD_BYTES,
     create_delegation_token,
     expire_delegation_token,
     renew_delegation_token,
@@ -10,6 +11,7 @@ from controller.commands.delegation_tokens import (
 from controller.delegation_tokens import TokenHmacs, TokenRules
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
+from protocol.errors import ErrorCode
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
@@ -39,3 +41,14 @@ def test_an_owner_without_a_name_is_the_requester() -> None:
     (record,), created = create_delegation_token(EMPTY, request, RULES, principal="User:a", token_id="t", now_ms=0)
     assert (created.principal_type, created.principal_name) == ("User", "a")
     assert getattr(record, "owner") == getattr(record, "requester") == "User:a"  # noqa: B009
+
+
+def test_a_token_that_would_fill_the_metadata_log_with_renewers_is_refused() -> None:
+    renewer = CreateDelegationTokenRequest.Renewer
+    for size, is_created in ((MAX_RECORD_BYTES - 100, True), (MAX_RECORD_BYTES, False)):
+        request = CreateDelegationTokenRequest(
+            renewers=[renewer(principal_type="User", principal_name="a" * size)], max_lifetime_ms=-1
+        )
+        records, created = create_delegation_token(EMPTY, request, RULES, principal="User:a", token_id="t", now_ms=0)
+        error = ErrorCode.NONE if is_created else ErrorCode.RECORD_LIST_TOO_LARGE
+        assert (len(records), created.error_code, bool(created.hmac)) == (is_created, error, is_created)
