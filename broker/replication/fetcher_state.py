@@ -272,12 +272,17 @@ class FetcherState:
         return request
 
     def _hold_throttled(self, now_ms: int) -> None:
-        """Delay the throttled partitions that are not in sync, while the rate is above its quota."""
+        """Delay the throttled partitions that are not in sync, while the rate is above its quota.
+
+        A replica in the ISR is in sync before its first response, too: it would hold up what a new leader commits.
+        """
         quota = self._quota
         throttled = [
             (key, followed)
             for key, followed in self._to_request.items()
-            if followed.replica.partition.follower_throttled and not followed.in_sync
+            if followed.replica.partition.follower_throttled
+            and not followed.in_sync
+            and self._node_id not in followed.replica.partition.isr
         ]
         if not throttled or quota is None or not (throttle_ms := quota.throttle_ms(now_ms)):
             return

@@ -93,6 +93,21 @@ def test_a_replica_in_sync_is_not_throttled(cluster: ReplicaCluster, side: str) 
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_replica_in_sync_is_not_throttled_by_a_new_leader(cluster: ReplicaCluster, side: str) -> None:
+    limit(cluster, side, 1)
+    cluster.place(1, 2, 3)
+    throttle(cluster, side, "*")
+    cluster.append(VALUE)
+    cluster.until(lambda: all(end == 1 for _, end in cluster.ends().values()), "all brokers have the record")
+    cluster.elect(2)
+    producing = cluster.producing(b"value")
+    began_s = cluster.schedule.now
+    cluster.until(producing.done, "the record is committed")
+    assert cluster.code(producing) == 0
+    assert cluster.schedule.now - began_s < 1
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
 @pytest.mark.parametrize("removed", ["rate", "replicas"])
 def test_a_throttle_can_be_removed_while_a_replica_waits(cluster: ReplicaCluster, side: str, removed: str) -> None:
     limit(cluster, side, 1)
