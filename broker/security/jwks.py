@@ -53,7 +53,7 @@ class Jwks:
             self._read = lambda: _fetch(url)
         else:
             raise SecurityError(
-                f"{_SETTING}={url}: write file:///PATH or https://HOST/...; over plain HTTP, anybody on the way could "
+                f"{_SETTING}={url}: write file:///PATH or https://HOST/...; plain HTTP would let the network "
                 "replace the keys"
             )
         self._url = url

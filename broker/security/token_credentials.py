@@ -20,10 +20,10 @@ _USER = "User:"
 
 
 class TokenCredential(NamedTuple):
-    """What the bearer of a token is authenticated by, and as what."""
+    """The credential of a token, and the user that its bearer becomes."""
 
     owner: str
-    """The name of the user."""
+    """The name of that user."""
     lifetime_ms: int
     """Time until the token expires; negative if it has."""
     credential: ScramCredential
@@ -57,7 +57,7 @@ class TokenCredentials:
         return TokenCredential(token.owner.removeprefix(_USER), lifetime_ms, credential)
 
     def decoy_of(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        """Return what an id without a token is challenged with."""
+        """Return the credential from which the challenge to an id without a token is made; no password matches it."""
         no_key = bytes(len(mechanism.hash(b"")))
         return ScramCredential(self._salt(mechanism, token_id), no_key, no_key, MIN_ITERATIONS)
 

@@ -1,7 +1,7 @@
 """Let delegation tokens expire: at once, or after a time; for owners and renewers.
 
-A token that expires at once is removed, and nobody can log in with it any more. Sessions that exist stay until the
-token would have expired.
+A token that expires at once is removed: it is refused from then on. Sessions that exist stay until the token would have
+expired.
 """
 
 import argparse
