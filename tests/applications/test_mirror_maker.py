@@ -47,7 +47,9 @@ def settings(first: str, second: str) -> dict[str, object]:
         "emit.heartbeats.interval.seconds": 1,
         "refresh.topics.interval.seconds": 1,
         "refresh.groups.interval.seconds": 1,
-        "offset.lag.max": 0,
+        # At most 10 synchronized offsets can be in flight. With few of them, the last one is sent with the last commit;
+        # otherwise it would wait for the next commit, and there is none without another record.
+        "offset.lag.max": 1000,
         "offset.flush.interval.ms": 500,
         "offset.storage.partitions": 1,
         "status.storage.partitions": 1,

@@ -104,7 +104,10 @@ OAUTH = {
             {"sasl.oauthbearer.jwks.endpoint.url": ""},
             "sasl.oauthbearer.jwks.endpoint.url is not set: OAUTHBEARER needs",
         ),
-        ({"sasl.oauthbearer.jwks.endpoint.url": "http://idp.example.com/keys"}, "over plain HTTP, anybody"),
+        (
+            {"sasl.oauthbearer.jwks.endpoint.url": "http://idp.example.com/keys"},
+            "plain HTTP would let the network replace the keys",
+        ),
         ({"sasl.oauthbearer.jwks.endpoint.url": "ftp://idp.example.com/keys"}, "write file:///PATH or https://"),
         (
             {
