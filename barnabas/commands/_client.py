@@ -187,9 +187,9 @@ def _settings(options: argparse.Namespace) -> ClientSettings:
     return ClientSettings(*sources, options.settings)
 
 
-def send(client: Any, request: Any, node: int | None = None) -> Any:
+def send(client: Any, request: Any, node: int | None = None, timeout_ms: float | None = None) -> Any:
     """Send one request through a client, and return the response: for requests that its API lacks."""
-    return client._manager.run(lambda: client._manager.send(request, node_id=node))
+    return client._manager.run(lambda: client._manager.send(request, node_id=node, request_timeout_ms=timeout_ms))
 
 
 @contextmanager

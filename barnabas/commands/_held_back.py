@@ -87,7 +87,10 @@ def notes(group: Mapping[str, Any]) -> list[str]:
 
 
 def partition_of(group: str, partitions: int) -> int:
-    """Return the partition of `__consumer_offsets` that has a group (Kafka: `Utils.abs(groupId.hashCode())`)."""
+    """Return the partition of `__consumer_offsets` that has a group (Kafka: `Utils.abs(groupId.hashCode())`).
+
+    `__transaction_state` has transactional ids in the same way.
+    """
     code = 0
     encoded = group.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(encoded), 2):

@@ -126,6 +126,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dry_run:
             name = owners(client, client.answering(), [spec.producer_id]).get(spec.producer_id)
             note += f", transactional id {name}" if name else ""
+            note += "" if one or _is_open(client, spec) else "; nothing of this producer and epoch is open there"
         else:
             _abort(client, spec)
     report.done(
@@ -157,6 +158,13 @@ def _open_of(client: Admin, spec: AbortTransactionSpec) -> Open:
         f"no open transaction of producer {spec.producer_id}, epoch {spec.producer_epoch}, in {where} "
         f"(open: {shown or 'none'}); {FORCE_MARKER}"
     )
+
+
+def _is_open(client: Admin, spec: AbortTransactionSpec) -> bool:
+    """Return whether the producer has an open transaction in the partition; True if that cannot be known."""
+    found, problems = open_transactions(client, [spec.topic_partition])
+    producer = (spec.producer_id, spec.producer_epoch)
+    return bool(problems) or producer in [(one.producer_id, one.producer_epoch) for one in found]
 
 
 def _check_coordinator_epoch(client: Admin, spec: AbortTransactionSpec) -> None:

@@ -1,7 +1,16 @@
 """List transactional ids with the states of their latest transactions.
 
-Empty: without a transaction so far, or its producer was fenced. Ongoing: open. PrepareCommit, PrepareAbort: decided,
-while markers are written. CompleteCommit, CompleteAbort: ended. DURATION is that of an open transaction.
+The states:
+
+  Empty              the producer has begun no transaction yet, or was fenced
+  Ongoing            the transaction is open
+  PrepareCommit      the commit is decided; its markers are being written
+  PrepareAbort       the abort is decided; its markers are being written
+  CompleteCommit     the transaction was committed; all markers are written
+  CompleteAbort      the transaction was aborted; all markers are written
+  PrepareEpochFence  the producer is being fenced, its abort follows; only in Apache Kafka's coordinators
+
+DURATION is that of an open transaction.
 """
 
 from __future__ import annotations
@@ -117,4 +126,4 @@ def _state(text: str) -> str:
     for state in STATES:
         if state.lower() == text.lower():
             return state
-    raise argparse.ArgumentTypeError(f"{text!r}: write one of {', '.join(STATES)}")
+    raise argparse.ArgumentTypeError(f"{text!r}: write one of {', '.join(STATES)}; --help explains them")

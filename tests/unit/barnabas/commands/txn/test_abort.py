@@ -33,6 +33,16 @@ def test_dry_run_aborts_nothing(barnabas: Command, topic: str, hang: Hang) -> No
     assert stable_end(barnabas, topic) == (0, 1)
 
 
+@pytest.mark.parametrize(("mistyped", "note"), [(0, ""), (1, "; nothing of this producer and epoch is open there")])
+def test_forced_dry_run_prints_whether_anything_is_open(
+    barnabas: Command, topic: str, hang: Hang, mistyped: int, note: str
+) -> None:
+    producer = hang() + mistyped
+    given = ["--producer-id", str(producer), "--producer-epoch", "0", "--coordinator-epoch", "77"]
+    shown = barnabas("txn", "abort", topic, "-p", "0", *given, "--force", "--dry-run")
+    assert shown == (0, f"would abort {topic}-0: producer {producer}, epoch 0{note}\n", "")
+
+
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
 def test_transaction_that_its_coordinator_has_is_refused(
     barnabas: Command, ongoing: str, dry_run: tuple[str, ...]

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from barnabas.commands._transactions import STATES
 from tests.unit.barnabas.conftest import Command, Halved
 
 
@@ -82,6 +83,12 @@ def test_invalid_filter_is_refused(call: Command, option: list[str], message: st
     status, out, err = call("txn", "list", *option)
     assert (status, out) == (2, "")
     assert message in err
+
+
+def test_help_explains_each_state(call: Command) -> None:
+    lines = call("txn", "list", "--help").lines
+    for state in STATES:
+        assert [line for line in lines if re.match(rf"  {state} +[a-z]", line)], state
 
 
 def test_unreachable_broker_is_reported_with_the_list(call: Command, halved: Halved) -> None:

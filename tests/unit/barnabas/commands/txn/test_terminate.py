@@ -4,12 +4,13 @@ import argparse
 import contextlib
 import json
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
 
 import confluent_kafka
 import pytest
 from confluent_kafka import Producer
+from kafka.admin import TransactionDescription
 
 from barnabas.commands.txn import terminate
 from barnabas.testing import Cluster
@@ -19,6 +20,9 @@ from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
 from tests.unit.barnabas.commands.txn.conftest import write_outside
 from tests.unit.barnabas.conftest import Command, Leaderless
+
+if TYPE_CHECKING:
+    from barnabas.commands._admin import Admin
 
 
 @pytest.fixture
@@ -158,7 +162,9 @@ def failing() -> Iterator[Cluster]:
             "before",
             1,
             "",
-            r"barnabas txn terminate: paid: .+; nothing was terminated: run `barnabas txn terminate paid` again\n",
+            r"barnabas txn terminate: paid: .+; nothing was terminated so far, but may still be "
+            r"\(`barnabas txn describe paid` shows it\): "
+            r"run `barnabas txn terminate paid` again\n",
         ),
         ("after", 0, r"terminated paid: producer \d+, epoch 0, open in 1 partition\n", ""),
     ],
@@ -172,7 +178,7 @@ def test_lost_response_is_reported_with_what_was_terminated(
     out: str,
     err: str,
 ) -> None:
-    monkeypatch.setattr(terminate, "FENCE_MS", 1500)
+    monkeypatch.setattr(terminate, "FENCE_S", 1.5)
     with failing.fault("InitProducerId", transactional_id="paid", disconnect=disconnect):
         shown = call("txn", "terminate", "paid", "-b", failing.bootstrap)
     assert shown.status == status
@@ -185,9 +191,11 @@ def test_lost_coordinator_leaves_unknown_what_was_terminated(
 ) -> None:
     fence = terminate._fence
 
-    def fence_after_the_loss(name: str, options: argparse.Namespace) -> str | None:
+    def fence_after_the_loss(
+        name: str, before: TransactionDescription, options: argparse.Namespace
+    ) -> terminate.Fencing:
         failing.brokers[0].kill()
-        return fence(name, options)
+        return fence(name, before, options)
 
     monkeypatch.setattr(terminate, "_fence", fence_after_the_loss)
     shown = call("txn", "terminate", "paid", "-b", failing.bootstrap, "--json")
@@ -199,6 +207,88 @@ def test_lost_coordinator_leaves_unknown_what_was_terminated(
     )
     assert hanging.startswith("cannot look for its hanging transactions: no broker answers at ")
     assert hanging.endswith("; `barnabas txn hanging` finds them")
+
+
+def test_coordinator_that_cannot_write_is_named(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminate, "FENCE_S", 2.0)
+    with Cluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "paid", "log_level": 0})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("t", b"open", partition=0)
+        producer.flush()
+        (described,) = json.loads(call("txn", "describe", "paid", "--json", "-b", cluster.bootstrap).out)
+        for number, broker in enumerate(cluster.brokers, 1):
+            if number != described["coordinator"]:
+                broker.kill()
+        address = cluster.bootstrap.split(",")[described["coordinator"] - 1]
+        shown = call("txn", "terminate", "paid", "-b", address, "--timeout", "1")
+        del producer
+    assert (shown.status, shown.out) == (1, "")
+    cause = (
+        r"; 1 of the 3 replicas of __transaction_state-\d+ in sync: below min.insync.replicas, the coordinator cannot "
+        "write"
+    )
+    number = described["coordinator"]
+    assert re.match(
+        rf"barnabas txn terminate: paid: waiting for broker {number}, its coordinator, to abort the transaction, up to "
+        rf"2 s \(.+{cause}\)\n"
+        rf"barnabas txn terminate: paid: .+{cause}; nothing was terminated so far, but may still be "
+        r"\(`barnabas txn describe paid` shows it\): run `barnabas txn terminate paid` again\n",
+        shown.err,
+    )
+
+
+def test_interrupted_command_prints_that_the_result_is_unknown(
+    barnabas: Command, topic: str, one_open: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = terminate._init_producer_id
+
+    def interrupted(client: Admin, name: str, last: TransactionDescription, timeout_s: float) -> int:
+        sent(client, name, last, timeout_s)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(terminate, "_init_producer_id", interrupted)
+    why = f"interrupted; it is unknown whether it was terminated: `barnabas txn describe {topic}` shows its state"
+    assert barnabas("txn", "terminate", topic) == (130, "", f"barnabas txn terminate: {topic}: {why}\n")
+    (shown,) = json.loads(barnabas("txn", "describe", topic, "--json").out)
+    assert shown["producer_epoch"] == 1
+
+
+def fence_after(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Call `change` after the command has described the id, and before it fences the producer."""
+    fence = terminate._fence
+
+    def changed(name: str, before: TransactionDescription, options: argparse.Namespace) -> terminate.Fencing:
+        change()
+        return fence(name, before, options)
+
+    monkeypatch.setattr(terminate, "_fence", changed)
+
+
+def test_transaction_that_begins_during_the_command_is_reported(
+    barnabas: Command, topic: str, one_open: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_open.commit_transaction()
+
+    def begin() -> None:
+        one_open.begin_transaction()
+        one_open.produce(topic, b"later", partition=0)
+        one_open.flush()
+
+    fence_after(monkeypatch, begin)
+    shown = barnabas("txn", "terminate", topic)
+    assert (shown.status, shown.err) == (0, "")
+    assert re.search(r", a transaction that began meanwhile(, open in 1 partition)?\n$", shown.out)
+    assert state(barnabas, topic) == "Empty"
+
+
+def test_transaction_that_ends_during_the_command_is_not_reported_as_terminated(
+    barnabas: Command, topic: str, one_open: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence_after(monkeypatch, one_open.commit_transaction)
+    (terminated,) = json.loads(barnabas("txn", "terminate", topic, "--json").out)
+    assert (terminated["result"], terminated["aborted"], terminated["partitions"]) == ("terminated", False, 0)
 
 
 def test_unknown_id_is_an_error_and_is_not_created(barnabas: Command, idle: str) -> None:
