@@ -21,6 +21,7 @@ from barnabas.commands._configs import (
     describe_a_broker,
     describe_configs,
 )
+from barnabas.commands._internal_topics import is_internal, needs_force
 from barnabas.commands._output import cell
 
 if TYPE_CHECKING:
@@ -106,6 +107,18 @@ def outcomes(client: Admin, of: str, changes: Sequence[Change], known: Mapping[s
 def notes(found: Sequence[Outcome]) -> str:
     """Return the notes of the outcomes in one line."""
     return ", ".join(f"{one.name}: {one.note}" for one in found if one.note)
+
+
+def loss_of_state(of: str, found: Sequence[Outcome]) -> str | None:
+    """Return why these changes of an internal topic need `--force`, as they delete old records; None if not."""
+    kind, _, topic = of.partition("/")
+    if kind != "topic" or not is_internal(topic):
+        return None
+    for one in found:
+        after = "delete" if one.after is None else one.after
+        if one.name == "cleanup.policy" and one.after != one.before and "delete" in after.split(","):
+            return needs_force(topic, f"cleanup.policy={after}", "sets")
+    return None
 
 
 def is_set(of: str, setting: Setting) -> bool:

@@ -10,11 +10,12 @@ import argparse
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas._arguments import did_you_mean
+from barnabas.commands._internal_topics import is_internal, not_read
 from barnabas.commands._membership import is_joining, keep_joining, waits_for_others
 from barnabas.commands._offsets import Range, resolve
 from barnabas.commands._output import CommandError, some
@@ -313,9 +314,12 @@ def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[i
     for pattern in (compiled(name) for name in topics if is_pattern(name)):
         names.update(dict.fromkeys(sorted(name for name in known if pattern.match(name))))
     if not names:
+        _refuse_internal(client._cluster.internal_topics, topics)
         raise CommandError(f"no topic matches {' or '.join(topics)}")
     chosen = []
     for name in names:
+        if is_internal(name):
+            raise CommandError(not_read(name))
         partitions = client.partitions_for_topic(name) if name in known else None
         if not partitions:
             raise CommandError(f"there is no topic {name}{did_you_mean(name, known)}")
@@ -324,3 +328,10 @@ def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[i
                 raise CommandError(f"{name} has partitions 0 to {max(partitions)}, no {index}")
         chosen += [TopicPartition(name, index) for index in sorted(wanted or partitions)]
     return chosen
+
+
+def _refuse_internal(internal: Collection[str], patterns: Sequence[str]) -> None:
+    """Raise CommandError if one of the patterns matches an internal topic."""
+    for name in sorted(internal):
+        if any(compiled(pattern).match(name) for pattern in patterns):
+            raise CommandError(f"no topic matches {' or '.join(patterns)} but {not_read(name)}")

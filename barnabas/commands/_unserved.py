@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.commands._client import admin
 from barnabas.commands._held_back import pending_offsets
-from barnabas.commands._output import CommandError, complain, some
+from barnabas.commands._output import SHOWN, CommandError, complain, some
 from barnabas.commands._partitions import led_by, without_leader, without_log
 from barnabas.commands._topics import choose, end_offsets, last_stable_offsets, partitions_of
 from barnabas.commands._transactions import holder, open_rows
@@ -93,13 +93,15 @@ def why_held_back(
         wanted = [one for one in found if partitions is None or one.partition in partitions]
         ends, stable = end_offsets(client, wanted), last_stable_offsets(client, wanted)
         rows, _ = open_rows(client, [one for one in wanted if stable[one] < ends[one]], client.answering())
-        held = [
-            f"{name} waits at offset {row['start']} for {holder(name, row)}"
+        held = {
+            f"{name} waits at offset {row['start']} for {holder(name, row)}": topic
             for (topic, index), (row, *_) in rows.items()
             if read_to is None or read_to.get(TopicPartition(topic, index)) == row["start"]
             for name in [f"{topic}-{index}"]
-        ]
-        return f"{some(held)}; `barnabas topic describe` shows them" if held else None
+        }
+        if held:
+            names = shlex.join(dict.fromkeys(list(held.values())[:SHOWN]))
+            return f"{some([*held])}; `barnabas topic describe {names}` shows them"
     return None
 
 

@@ -12,6 +12,7 @@ import sys
 from barnabas.commands._client import add_broker_options, number, pair, positive
 from barnabas.commands._format import unescape
 from barnabas.commands._input import STANDARD_INPUT, Input
+from barnabas.commands._internal_topics import is_internal, not_written
 from barnabas.commands._output import CommandError, WrongCall, amount_of, complain
 from barnabas.commands._progress import Progress
 from barnabas.commands._records import Headers, NewRecord, from_json
@@ -72,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
         options.file = []
     if options.topic is None and not options.json:
         raise WrongCall("TOPIC is missing; only with --json it may be omitted")
+    if is_internal(options.topic):
+        raise CommandError(not_written(options.topic))
     if options.partition is not None and options.partition < -1:
         raise WrongCall(f"--partition {options.partition}: there is no such partition")
     for name, delimiter in (("--key-delimiter", options.key_delimiter), ("--delimiter", options.delimiter)):
@@ -142,4 +145,6 @@ def _record(message: bytes, options: argparse.Namespace) -> NewRecord:
 def _named(topic: str | None) -> str:
     if topic is None:
         raise CommandError("no topic in the record or on the command line")
+    if is_internal(topic):
+        raise CommandError(not_written(topic))
     return topic

@@ -4,7 +4,7 @@ import argparse
 
 from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._config_changes import is_set, outcomes
+from barnabas.commands._config_changes import is_set, loss_of_state, outcomes
 from barnabas.commands._configs import DELETE, Change, alter_configs, known_settings, resource
 from barnabas.commands._output import Report, WrongCall
 from barnabas.commands._unserved import controller_awaited
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("name", nargs="*", metavar="SETTING")
     parser.add_argument("-a", "--all", action="store_true", help="all settings that are set for it")
+    parser.add_argument("--force", action="store_true", help="also if an internal topic loses state")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only show what would be reset")
     add_common_options(parser)
 
@@ -40,7 +41,9 @@ def run(options: argparse.Namespace) -> int:
                 return report.end()
         changes = [Change(name, DELETE) for name in names]
         found = outcomes(client, options.resource, changes, known)
-        failure = changes and alter_configs(client, options.resource, changes, known, options.dry_run)
+        failure = None if options.force else loss_of_state(options.resource, found)
+        if changes and not failure:
+            failure = alter_configs(client, options.resource, changes, known, options.dry_run)
     if failure:
         report.failed(options.resource, failure)
         return report.end()

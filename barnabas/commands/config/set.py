@@ -4,7 +4,7 @@ import argparse
 
 from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._config_changes import dynamic_setting, notes, outcomes
+from barnabas.commands._config_changes import dynamic_setting, loss_of_state, notes, outcomes
 from barnabas.commands._configs import (
     APPEND,
     SET,
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("change", nargs="+", type=_change, metavar="SETTING=VALUE")
+    parser.add_argument("--force", action="store_true", help="also if an internal topic loses state")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_common_options(parser)
 
@@ -45,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
             report.failed(options.resource, str(error).removeprefix(f"{options.resource}: "))
             return report.end()
         found = outcomes(client, options.resource, options.change, known)
-        failure = alter_configs(client, options.resource, options.change, known, options.dry_run)
+        failure = None if options.force else loss_of_state(options.resource, found)
+        failure = failure or alter_configs(client, options.resource, options.change, known, options.dry_run)
     if failure:
         for one in options.change:
             if "dynamically" in failure and (instead := dynamic_setting(one.name)):

@@ -56,7 +56,7 @@ def _described(client: Any, group: GroupView) -> dict[str, Any]:
         "group": group.name,
         "state": group.state,
         "protocol": group.protocol,
-        "lag": sum(lags) if lags or not partitions else None,  # None if nothing is committed: the lag is unknown, not 0
+        "lag": sum(lags) if lags else None,  # None if nothing is committed: the lag is unknown, not 0
         "uncommitted_partitions": sum(row["lag"] is None and not row["deleted"] for row in partitions),
         "members": [
             {
@@ -97,6 +97,8 @@ def _print(group: dict[str, Any], members: bool) -> None:
     facts = {name: group[name] for name in ("group", "state", "protocol", "lag")}
     if group["lag"] is not None and (without := group["uncommitted_partitions"]):
         facts["lag"] = f"{group['lag']} (nothing is committed for {amount_of(without, 'partition')})"
+    elif all(row["committed"] is None for row in group["partitions"]):
+        facts["lag"] = "- (nothing is committed)"
     print_facts({**facts, "members": len(group["members"])})
     if members:
         print_table(MEMBERS, group["members"])

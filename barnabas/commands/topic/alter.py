@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_common_options, admin, each_once, pair, partition_count
-from barnabas.commands._config_changes import Outcome, notes, outcomes
+from barnabas.commands._config_changes import Outcome, loss_of_state, notes, outcomes
 from barnabas.commands._configs import DELETE, SET, Change, alter_configs, known_settings
 from barnabas.commands._output import CommandError, Report, WrongCall, amount_of, explain_code
 from barnabas.commands._topics import choose, unknown_topic
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="set a setting"
     )
     parser.add_argument("--reset", action="append", default=[], metavar="NAME", help="reset a setting to its default")
+    parser.add_argument("--force", action="store_true", help="also if an internal topic loses state")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_common_options(parser)
 
@@ -66,6 +67,7 @@ def _alter(client: Admin, topic: str, changes: Sequence[Change], options: argpar
     if changes:
         known = known_settings(client, of)
         found = outcomes(client, of, changes, known)
+        _refuse(None if options.force else loss_of_state(of, found))
         _refuse(alter_configs(client, of, changes, known, options.dry_run or options.partitions is not None))
     if options.partitions is not None and not options.dry_run:
         _add_partitions(client, topic, options.partitions, dry_run=False)

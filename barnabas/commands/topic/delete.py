@@ -1,7 +1,7 @@
 """Delete topics with their records.
 
-This cannot be undone: use `--dry-run` first. Internal topics, which hold committed offsets, are deleted with `--force`
-only.
+This cannot be undone: use `--dry-run` first. Internal topics, which hold the state of groups and
+transactions, are deleted with `--force` only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_common_options, admin
+from barnabas.commands._internal_topics import held_by, needs_force
 from barnabas.commands._output import Report, amount_of, explain_code
 from barnabas.commands._topics import (
     NO_MATCH,
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.force:
             for topic in there:
                 if topic["is_internal"]:
-                    report.failed(topic["name"], "an internal topic, used by groups; --force deletes it")
+                    report.failed(topic["name"], needs_force(topic["name"], "deleting it", "deletes"))
             there = [topic for topic in there if not topic["is_internal"]]
         if options.dry_run:
             for topic in there:
@@ -73,4 +74,6 @@ def _would_delete(client: KafkaAdminClient, topic: dict[str, Any], report: Repor
     partitions = partitions_of([topic])
     records = sum(end_offsets(client, partitions).values()) - sum(start_offsets(client, partitions).values())
     note = f"{amount_of(len(partitions), 'partition')}, {amount_of(records, 'record')}"
+    if topic["is_internal"]:
+        note += f", with {held_by(topic['name'])}"
     report.done("would delete", topic["name"], note, partitions=len(partitions), records=records)

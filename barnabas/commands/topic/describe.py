@@ -3,6 +3,7 @@
 A read_committed consumer reads up to the last stable offset: the start of the first open transaction, if there is one.
 A transaction that no coordinator lists, and that has had no record for 15 minutes, is shown as hanging: nothing ends it
 but `barnabas txn abort`. No state is shown if that cannot be known, such as without DESCRIBE on `__transaction_state`.
+Partitions whose leader does not answer have neither offsets nor transactions: they are named, and the status is 1.
 
 RECORDS is END - START. It includes the markers of transactions, one in each partition of a transaction, which
 consumers do not receive, and records that compaction has removed.
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._configs import describe_configs
-from barnabas.commands._output import SHOWN, complain_of, print_facts, print_table, show_json
+from barnabas.commands._output import SHOWN, complain_of, print_facts, print_table, show_json, some
+from barnabas.commands._partitions import led_by, without_leader
 from barnabas.commands._topics import (
     choose,
     end_offsets,
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Describe each topic; return 1 if one does not exist."""
+    """Describe each topic; return 1 if one does not exist, or a leader does not answer."""
     with admin(options) as client:
         chosen = choose(client, options.topic, internal=False)
         there = [topic for topic in chosen if not topic["error_code"]]
@@ -88,7 +90,7 @@ def _described(
     stable = {partition.partition: offset for partition, offset in last_stable_offsets(client, partitions).items()}
     waiting = [one for one in partitions if stable[one.partition] < ends[one.partition]]
     transactions, failures = open_rows(client, waiting, answering)
-    problems += failures
+    problems += [*failures, *_unanswered(topic, answering)]
     settings = describe_configs(client, f"topic/{topic['name']}")
     return {
         "topic": topic["name"],
@@ -112,6 +114,25 @@ def _described(
             for partition in sorted(topic["partitions"], key=lambda one: int(one["partition_index"]))
         ],
     }
+
+
+def _unanswered(topic: Mapping[str, Any], answering: Sequence[int]) -> Iterator[str]:
+    """Yield an error message for the partitions without a leader, and one for those whose leader does not answer."""
+    unknown = "offsets and open transactions are unknown"
+    if leaderless := without_leader([topic]):
+        yield f"{some(leaderless)}: no broker leads {_them(leaderless)}: {unknown}"
+    silent = [
+        name
+        for leader in sorted({one["leader_id"] for one in topic["partitions"]} - {*answering})
+        for name in led_by([topic], leader)
+        if name not in leaderless
+    ]
+    if silent:
+        yield f"{some(silent)}: the leader does not answer: {unknown}"
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def _print(topic: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Delete the records of a topic before an offset or a time (Kafka: DeleteRecords).
 
 The partitions then start at that offset; later records keep their offsets. This cannot be undone: use `--dry-run`
-first.
+first. Internal topics, which hold the state of groups and transactions, are trimmed with `--force` only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin, number
+from barnabas.commands._internal_topics import needs_force
 from barnabas.commands._offsets import Point, parse_point, resolve
 from barnabas.commands._output import CommandError, WrongCall, plain, show
 from barnabas.commands._topics import (
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the first record to keep",
     )
     parser.add_argument("-p", "--partition", type=number, action="append", help="default: every partition")
+    parser.add_argument("--force", action="store_true", help="trim an internal topic too")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
     add_common_options(parser)
 
@@ -64,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
         (topic,) = choose(client, [options.topic])
         if topic["error_code"]:
             raise CommandError(f"{options.topic}: {unknown_topic(client, options.topic)}")
+        if topic["is_internal"] and not options.force:
+            raise CommandError(f"{options.topic}: {needs_force(options.topic, 'trimming it', 'trims')}")
         partitions = partitions_of([topic])
         if options.partition:
             partitions = [partition for partition in partitions if partition.partition in options.partition]

@@ -215,6 +215,13 @@ def consuming(shared_broker: BrokerProcess) -> Callable[[str], AbstractContextMa
     return consuming
 
 
+@pytest.fixture
+def transaction_state(shared_broker: BrokerProcess, topic: str) -> str:
+    """Return the internal topic with the state of transactions, which exists once a transactional id does."""
+    transactional_producer(shared_broker, topic)
+    return "__transaction_state"
+
+
 def transactional_producer(broker: BrokerProcess, transactional_id: str) -> Producer:
     """Return a producer that has its producer id, which it gets once the id's former transaction is complete."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, "log_level": 0})

@@ -207,3 +207,16 @@ def test_an_offset_beyond_the_end_is_an_error(barnabas: Command, filled: str, mo
     shown = barnabas("consume", filled, "-o", "1000000", *more)
     assert (shown.status, shown.out) == (1, "")
     assert re.search(rf"barnabas consume: {filled}-0 ends at \d+.*, before offset 1000000\n", shown.err)
+
+
+@pytest.mark.parametrize("pattern", [False, True])
+def test_internal_topic_is_not_consumed(barnabas: Command, transaction_state: str, pattern: bool) -> None:
+    name = f"^{transaction_state}$" if pattern else transaction_state
+    why = (
+        f"{transaction_state} is an internal topic, which is not consumed: on a broker's machine, "
+        f"`barnabas log dump DATA-DIRECTORY -t {transaction_state}` prints its records"
+    )
+    why = f"no topic matches {name} but {why}" if pattern else why
+    assert barnabas("consume", name, "-e") == (1, "", f"barnabas consume: {why}\n")
+    if not pattern:
+        assert barnabas("consume", name, "-e", "-g", "g") == (1, "", f"barnabas consume: {why}\n")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,12 @@ def test_a_partition_is_a_number(barnabas: Command, topic: str) -> None:
     shown = barnabas("produce", topic, "-p", "x")
     assert shown.status == 2
     assert shown.err.endswith("'x' is not a whole number\n")
+
+
+def test_records_for_an_internal_topic_are_refused(barnabas: Command, transaction_state: str) -> None:
+    held = "the producer ids and the open transactions of all transactional ids"
+    why = f"{transaction_state} is an internal topic with {held}: only brokers write to it"
+    assert barnabas("produce", transaction_state, stdin=b"x\n") == (1, "", f"barnabas produce: {why}\n")
+    record = json.dumps({"topic": transaction_state, "value": "x"}).encode() + b"\n"
+    shown = barnabas("produce", "--json", stdin=record)
+    assert shown == (1, "", f"barnabas produce: record 1 of standard input: {why}\n")

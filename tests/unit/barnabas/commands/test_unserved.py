@@ -71,6 +71,10 @@ def test_partitions_without_a_leader_are_reported(
     options = argparse.Namespace(brokers=[leaderless.bootstrap], settings=[], settings_file=None, timeout=LONG_S)
     why = f"no broker leads {', '.join(leaderless.lost)}"
     assert why_quiet(options, ["t"]) == why
+    described = call("topic", "describe", "t", "-b", leaderless.bootstrap)
+    names = ", ".join(leaderless.lost)
+    them = f"{'them' if len(leaderless.lost) > 1 else 'it'}: offsets and open transactions are unknown"
+    assert (described.status, described.err) == (1, f"barnabas topic describe: {names}: no broker leads {them}\n")
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
     shown = call("consume", "t", "-e", "-b", leaderless.bootstrap)
     assert (shown.status, shown.out) == (1, "")
@@ -237,7 +241,7 @@ def test_read_committed_consumer_names_the_transaction_that_it_waits_for(
     monkeypatch.setattr(consume, "STALLED_S", 0.1)
     shown = barnabas("consume", topic, "-o", "0:2")
     assert shown == (0, "before\nheld\n", "")
-    why = f"{topic}-0 waits at offset 1 for the transaction of {topic}; `barnabas topic describe` shows them"
+    why = f"{topic}-0 waits at offset 1 for the transaction of {topic}; `barnabas topic describe {topic}` shows them"
     assert reported == [("consume", why)]
 
 
@@ -269,7 +273,7 @@ def test_reading_that_ends_before_an_open_transaction_names_it(
     producer.flush()
     why = (
         f"barnabas consume: ended at the last stable offset: {topic}-0 waits at offset 1 for the transaction of {topic}"
-        f", {topic}-1 waits at offset 0 for the transaction of {topic}; `barnabas topic describe` shows them\n"
+        f", {topic}-1 waits at offset 0 for the transaction of {topic}; `barnabas topic describe {topic}` shows them\n"
     )
     assert barnabas("consume", topic, "-e") == (0, "before\n", why)
     assert barnabas("consume", topic, "-o", "@-1h:end") == (0, "before\n", why)

@@ -117,3 +117,25 @@ def test_unknown_broker_setting_is_set_with_a_warning(barnabas: Command) -> None
         assert (shown.status, shown.out) == (0, "altered broker/1: log.retntion.ms: - -> 5\n")
         assert shown.err == f"barnabas config set: {warning}\n"
     assert "sensitive" not in barnabas("config", "reset", "broker/1", "log.retntion.ms").out
+
+
+def test_internal_topic_stays_compacted_without_force(barnabas: Command, transaction_state: str) -> None:
+    of = f"topic/{transaction_state}"
+    why = "an internal topic with the producer ids and the open transactions of all transactional ids"
+    for change, policy in (("cleanup.policy=delete", "delete"), ("cleanup.policy+=delete", "compact,delete")):
+        for dry_run in ([], ["--dry-run"]):
+            shown = barnabas("config", "set", of, change, *dry_run)
+            lost = f"cleanup.policy={policy} loses them; --force sets it"
+            assert shown == (1, "", f"barnabas config set: {of}: {why}: {lost}\n")
+        shown = barnabas("config", "set", of, change, "--dry-run", "--force")
+        assert shown == (0, f"would alter {of}: cleanup.policy: compact -> {policy}\n", "")
+    for line in (
+        ["config", "reset", of, "cleanup.policy"],
+        ["topic", "alter", transaction_state, "-c", "cleanup.policy=delete"],
+    ):
+        shown = barnabas(*line)
+        assert (shown.status, shown.out) == (1, "")
+        assert shown.err.endswith(f": {why}: cleanup.policy=delete loses them; --force sets it\n")
+        assert barnabas(*line, "--force", "--dry-run").status == 0
+    assert value(barnabas, of, "cleanup.policy") == "compact"
+    assert barnabas("config", "set", of, "segment.ms=86400000", "--dry-run").status == 0

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.broker_process import BrokerProcess
-from tests.unit.barnabas.conftest import Command
+from tests.unit.barnabas.conftest import Command, transactional_producer
 
 
 @pytest.fixture
@@ -131,3 +131,23 @@ def test_describe_needs_a_group(call: Command) -> None:
     status, _, err = call("group", "describe")
     assert status == 2
     assert "the following arguments are required: GROUP" in err
+
+
+def test_nothing_is_committed_by_an_aborted_transaction(
+    barnabas: Command, shared_broker: BrokerProcess, topic: str
+) -> None:
+    barnabas("produce", topic, stdin=b"1\n")
+    consumer = Consumer({"bootstrap.servers": shared_broker.bootstrap, "group.id": topic})
+    producer = transactional_producer(shared_broker, f"id-{topic}")
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata())
+    open_ = barnabas("group", "describe", topic)
+    producer.abort_transaction()
+    transactional_producer(shared_broker, f"id-{topic}")  # waits for the markers
+    consumer.close()
+    aborted = barnabas("group", "describe", topic)
+    for shown in (open_, aborted):
+        assert (shown.status, shown.err) == (0, "")
+        assert "LAG       - (nothing is committed)\n" in shown.out
+    (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
+    assert (described["lag"], described["partitions"]) == (None, [])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.barnabas.conftest import Command
 
 
@@ -19,11 +21,22 @@ def test_dry_run_lists_the_topics_to_delete(barnabas: Command, topic: str) -> No
 def test_an_internal_topic_is_deleted_by_force_only(barnabas: Command, topic: str) -> None:
     assert barnabas("produce", topic, stdin=b"a\n").status == 0
     assert barnabas("consume", topic, "-g", topic, "-c", "1").out == "a\n"
-    name = "__consumer_offsets"
-    why = "an internal topic, used by groups; --force deletes it"
-    assert barnabas("topic", "delete", name) == (1, "", f"barnabas topic delete: {name}: {why}\n")
+    name, held = "__consumer_offsets", "the committed offsets and the states of all groups"
+    why = "an internal topic with {}: deleting it loses them; --force deletes it"
+    assert barnabas("topic", "delete", name) == (1, "", f"barnabas topic delete: {name}: {why.format(held)}\n")
     assert barnabas("topic", "delete", name, "--dry-run").status == 1
-    assert barnabas("topic", "delete", name, "--dry-run", "--force").out.startswith(f"would delete {name}: ")
+    would = barnabas("topic", "delete", name, "--dry-run", "--force").out
+    assert would.startswith(f"would delete {name}: ")
+    assert would.endswith(f", with {held}\n")
+
+
+@pytest.mark.usefixtures("transaction_state")
+def test_what_is_lost_with_the_state_of_transactions_is_named(barnabas: Command) -> None:
+    name, held = "__transaction_state", "the producer ids and the open transactions of all transactional ids"
+    shown = barnabas("topic", "delete", name, "--dry-run")
+    why = f"{name}: an internal topic with {held}: deleting it loses them; --force deletes it"
+    assert shown == (1, "", f"barnabas topic delete: {why}\n")
+    assert barnabas("topic", "delete", name, "--dry-run", "--force").out.endswith(f", with {held}\n")
 
 
 def test_pattern_deletes_matching_topics(barnabas: Command, topic: str) -> None:

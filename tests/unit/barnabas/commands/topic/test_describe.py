@@ -43,9 +43,12 @@ def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barna
 
 
 def test_offsets_are_not_known_where_the_leader_does_not_answer(call: Command, halved: Halved) -> None:
-    (described,) = json.loads(call("topic", "describe", "t", "--json", "-b", halved.alive).out)
+    shown = call("topic", "describe", "t", "--json", "-b", halved.alive)
+    (described,) = json.loads(shown.out)
     known = [one["partition"] for one in described["partitions"] if one["end"] == 0]
     assert [f"t-{index}" for index in known] == halved.led
+    why = "the leader does not answer: offsets and open transactions are unknown"
+    assert (shown.status, shown.err) == (1, f"barnabas topic describe: {', '.join(halved.lost)}: {why}\n")
 
 
 def test_transaction_that_read_committed_consumers_wait_for_is_named(

@@ -84,3 +84,14 @@ def test_trim_not_saved_on_a_full_disk_is_reported(
     assert (shown.status, shown.out) == (1, "")
     assert "KAFKA_STORAGE_ERROR: the log directory is full or has failed" in shown.err
     assert "may be back after a crash" in shown.err
+
+
+def test_internal_topic_is_trimmed_by_force_only(barnabas: Command, transaction_state: str) -> None:
+    line = ["topic", "trim", transaction_state, "--to", "end", "--dry-run"]
+    why = "an internal topic with the producer ids and the open transactions of all transactional ids"
+    complaint = f"barnabas topic trim: {transaction_state}: {why}: trimming it loses them; --force trims it\n"
+    assert barnabas(*line) == (1, "", complaint)
+    assert barnabas(*line[:-1]) == (1, "", complaint)
+    shown = barnabas(*line, "--force")
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.lines[1].split()[:2] == [transaction_state, "0"]
