@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._configs import describe_configs
 from barnabas.commands._output import SHOWN, complain_of, print_facts, print_table, show_json, some
-from barnabas.commands._partitions import led_by, without_leader
+from barnabas.commands._partitions import led_by
 from barnabas.commands._topics import (
     choose,
     end_offsets,
@@ -116,23 +116,11 @@ def _described(
     }
 
 
-def _unanswered(topic: Mapping[str, Any], answering: Sequence[int]) -> Iterator[str]:
-    """Yield an error message for the partitions without a leader, and one for those whose leader does not answer."""
-    unknown = "offsets and open transactions are unknown"
-    if leaderless := without_leader([topic]):
-        yield f"{some(leaderless)}: no broker leads {_them(leaderless)}: {unknown}"
-    silent = [
-        name
-        for leader in sorted({one["leader_id"] for one in topic["partitions"]} - {*answering})
-        for name in led_by([topic], leader)
-        if name not in leaderless
-    ]
-    if silent:
-        yield f"{some(silent)}: the leader does not answer: {unknown}"
-
-
-def _them(names: Sequence[str]) -> str:
-    return "it" if len(names) == 1 else "them"
+def _unanswered(topic: Mapping[str, Any], answering: Sequence[int]) -> list[str]:
+    """Return an error message for the partitions whose leader does not answer; LEADER shows those without one."""
+    leaders = {one["leader_id"] for one in topic["partitions"]} - {*answering}
+    silent = [name for leader in sorted(leaders) if leader >= 0 for name in led_by([topic], leader)]
+    return [f"{some(silent)}: the leader does not answer: offsets and open transactions are unknown"] if silent else []
 
 
 def _print(topic: dict[str, Any]) -> None:

@@ -72,9 +72,7 @@ def test_partitions_without_a_leader_are_reported(
     why = f"no broker leads {', '.join(leaderless.lost)}"
     assert why_quiet(options, ["t"]) == why
     described = call("topic", "describe", "t", "-b", leaderless.bootstrap)
-    names = ", ".join(leaderless.lost)
-    them = f"{'them' if len(leaderless.lost) > 1 else 'it'}: offsets and open transactions are unknown"
-    assert (described.status, described.err) == (1, f"barnabas topic describe: {names}: no broker leads {them}\n")
+    assert (described.status, described.out.count(" none "), described.err) == (0, len(leaderless.lost), "")
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
     shown = call("consume", "t", "-e", "-b", leaderless.bootstrap)
     assert (shown.status, shown.out) == (1, "")
