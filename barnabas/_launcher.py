@@ -9,9 +9,9 @@ import gc
 import os.path
 import sys
 
-gc.disable()  # imports allocate much and free little; `serve` enables collections when it is ready
-
 if __name__ == "__main__":
+    gc.disable()  # imports allocate much and free little; `serve` enables collections when it is ready
+
     import _signal  # type: ignore[import-not-found]  # built in; `signal` imports enum first
 
     # Ctrl-C during the imports ends the process by the signal, without a traceback. `barnabas serve` blocks it until
