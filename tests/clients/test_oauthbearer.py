@@ -47,9 +47,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Iterator[Bro
     running.check_log()
 
 
-def librdkafka(broker: BrokerProcess, provider: IdentityProvider = PROVIDER, **claims: Any) -> dict[str, Any]:
+def librdkafka(
+    broker: BrokerProcess, provider: IdentityProvider = PROVIDER, session_s: int = 60, **claims: Any
+) -> dict[str, Any]:
     def new_token(_: str) -> tuple[str, float]:
-        return provider.token(exp=int(time.time()) + SESSION_S, **claims), time.time() + SESSION_S
+        return provider.token(exp=int(time.time()) + session_s, **claims), time.time() + session_s
 
     return {
         "bootstrap.servers": broker.bootstrap,
@@ -62,7 +64,7 @@ def librdkafka(broker: BrokerProcess, provider: IdentityProvider = PROVIDER, **c
 
 def test_librdkafka_authenticates_again_before_its_token_expires(broker: BrokerProcess) -> None:
     errors: list[KafkaError | None] = []
-    producer = Producer({**librdkafka(broker), "retries": 0})
+    producer = Producer({**librdkafka(broker, session_s=SESSION_S), "retries": 0})
     count, deadline = 0, time.monotonic() + 3 * SESSION_S
     while time.monotonic() < deadline:
         producer.produce("again", str(count), on_delivery=lambda error, _: errors.append(error))
