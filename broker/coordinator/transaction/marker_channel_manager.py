@@ -30,11 +30,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from broker.coordinator.transaction.transaction_metadata import PREPARE_COMMIT
 from broker.runtime.alarm import Alarm
+from broker.runtime.deadline_queue import DeadlineQueue, Scheduled
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -111,13 +111,15 @@ class UnsentMarkers(NamedTuple):
     partitions: list[TopicPartition]
 
 
-class FencedMarkers(NamedTuple):
-    """Markers that TRANSACTION_COORDINATOR_FENCED refused; `number` orders those of one deadline."""
+class FencedMarkers(Scheduled):
+    """Markers that TRANSACTION_COORDINATOR_FENCED refused, and the coordinator epoch in their request."""
 
-    due_s: float
-    number: int
-    coordinator_epoch: int
-    unsent: UnsentMarkers
+    __slots__ = ("coordinator_epoch", "unsent")
+
+    def __init__(self, coordinator_epoch: int, unsent: UnsentMarkers) -> None:
+        super().__init__()
+        self.coordinator_epoch = coordinator_epoch
+        self.unsent = unsent
 
 
 class InFlightMarkers(NamedTuple):
@@ -168,14 +170,13 @@ class TransactionMarkerChannelManager:
         self._queues: dict[int, deque[UnsentMarkers]] = {}
         self._in_flight: set[int] = set()
         self._failed: list[UnsentMarkers] = []
-        self._fenced: list[FencedMarkers] = []  # a heap
-        self._fenced_count = 0
         self._without_leader: list[UnsentMarkers] = []
         self._clients: dict[int, NetworkClient] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._router = Alarm(loop, self._route)
         self._retries = Alarm(loop, self._retry)
         self._fenced_retries = Alarm(loop, self._retry_fenced)
+        self._fenced: DeadlineQueue[FencedMarkers] = DeadlineQueue(self._fenced_retries.schedule_at)
 
     def __len__(self) -> int:
         """Return the number of transactions whose markers are not all written."""
@@ -207,12 +208,9 @@ class TransactionMarkerChannelManager:
         for queue in self._queues.values():
             self._unrouted.extend(queue)
             queue.clear()
-        fenced, self._fenced = self._fenced, []
-        for one in fenced:
-            epoch = self._coordinator.coordinator_epoch(one.unsent.pending.transaction)
-            if epoch == one.coordinator_epoch:
-                heappush(self._fenced, one)
-            else:
+        for one in self._fenced:
+            if self._coordinator.coordinator_epoch(one.unsent.pending.transaction) != one.coordinator_epoch:
+                one.cancel()
                 self._unrouted.append(one.unsent)
         self._unrouted.extend(self._without_leader)
         self._without_leader.clear()
@@ -225,10 +223,9 @@ class TransactionMarkerChannelManager:
             self._router.schedule()
 
     def _retry_fenced(self) -> None:
-        while self._fenced and self._fenced[0].due_s <= self._loop.time():
-            self._unrouted.append(heappop(self._fenced).unsent)
-        if self._fenced:
-            self._fenced_retries.schedule_at(self._fenced[0].due_s)
+        while (due := self._fenced.pop_due(self._loop.time())) is not None:
+            self._unrouted.append(due.unsent)
+        self._fenced_retries.schedule_at(self._fenced.next_at)
         if self._unrouted:
             self._router.schedule()
 
@@ -240,10 +237,10 @@ class TransactionMarkerChannelManager:
             task.cancel()
         for client in self._clients.values():
             client.close()
-        for waiting in (self._pending, self._added, self._unrouted, self._queues):
+        for one in self._fenced:
+            one.cancel()
+        for waiting in (self._pending, self._added, self._unrouted, self._queues, self._failed, self._without_leader):
             waiting.clear()
-        for failed in (self._failed, self._fenced, self._without_leader):
-            failed.clear()
 
     # Leaders
 
@@ -316,10 +313,8 @@ class TransactionMarkerChannelManager:
             pending.fenced_retry_s[partition] = delay_s
             by_delay.setdefault(delay_s, []).append(partition)
         for delay_s, partitions in by_delay.items():
-            self._fenced_count += 1
-            due_s = self._loop.time() + delay_s
-            heappush(self._fenced, FencedMarkers(due_s, self._fenced_count, epoch, UnsentMarkers(pending, partitions)))
-        self._fenced_retries.schedule_at(self._fenced[0].due_s)
+            markers = FencedMarkers(epoch, UnsentMarkers(pending, partitions))
+            self._fenced.schedule(markers, self._loop.time() + delay_s)
 
     # Requests
 
