@@ -276,7 +276,8 @@ class FetcherState:
 
         A replica in the ISR is in sync before its first response, too: it would hold up what a new leader commits.
         """
-        quota = self._quota
+        if self._quota is None or not (throttle_ms := self._quota.throttle_ms(now_ms)):
+            return
         throttled = [
             (key, followed)
             for key, followed in self._to_request.items()
@@ -284,8 +285,6 @@ class FetcherState:
             and not followed.in_sync
             and self._node_id not in followed.replica.partition.isr
         ]
-        if not throttled or quota is None or not (throttle_ms := quota.throttle_ms(now_ms)):
-            return
         for key, followed in throttled:
             self._drop_from_session(key, followed)
             # No longer than that: the quota may be raised or removed meanwhile.
