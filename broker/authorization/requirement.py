@@ -16,8 +16,8 @@ class Requirement(NamedTuple):
     """Where the request names the resources.
 
     `FIELD` for one name, without which the whole request is refused, or for a list of names; `LIST.FIELD` for a list of
-    entries. Names of a list are authorized one by one. Empty for the cluster, and
-    for resources that only a guard knows.
+    entries. Names of a list are authorized one by one. Empty for the cluster, and for resources that only a guard
+    knows.
     """
     or_on_cluster: AclOperation | None = None
     """The operation on the cluster that is enough instead."""
