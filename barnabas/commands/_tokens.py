@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas._arguments import did_you_mean
 from barnabas.commands._client import send
 from barnabas.commands._offsets import duration_ms
-from barnabas.commands._output import CommandError, explain_code
+from barnabas.commands._output import CommandError, Report, explain_code
 from barnabas.commands._token_messages import messages
 from barnabas.commands._transactions import time_text
 
@@ -139,15 +139,30 @@ def expire_token(client: Admin, token: Token, period_ms: int) -> int:
     return int(response.expiry_timestamp_ms)
 
 
-def find_tokens(wanted: Iterable[str], existing: Iterable[Token]) -> tuple[list[Token], list[str]]:
-    """Return the tokens with these ids, and an error for each id that the user sees no token of."""
+def change_tokens(client: Admin, report: Report, token_ids: Iterable[str], change: Callable[[Token], object]) -> None:
+    """Call `change` with each of these tokens, which reports it; report those that are refused, or that do not exist.
+
+    A change is refused by CommandError.
+    """
+    found, missing = find_tokens(token_ids, list_tokens(client))
+    for token_id, why in missing.items():
+        report.failed(token_id, why)
+    for token in found:
+        try:
+            change(token)
+        except CommandError as error:
+            report.failed(token.token_id, str(error))
+
+
+def find_tokens(wanted: Iterable[str], existing: Iterable[Token]) -> tuple[list[Token], dict[str, str]]:
+    """Return the tokens with these ids, and an error message for each id that the user sees no token of."""
     by_id = {token.token_id: token for token in existing}
     ids = list(dict.fromkeys(wanted))
-    missing = [
-        f"{token_id}: this user sees no such token{did_you_mean(token_id, by_id)}"
+    missing = {
+        token_id: f"this user sees no such token{did_you_mean(token_id, by_id)}"
         for token_id in ids
         if token_id not in by_id
-    ]
+    }
     return [by_id[token_id] for token_id in ids if token_id in by_id], missing
 
 

@@ -7,8 +7,8 @@ expired.
 import argparse
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._output import CommandError, Report
-from barnabas.commands._tokens import expire_token, find_tokens, list_tokens, period_ms
+from barnabas.commands._output import Report
+from barnabas.commands._tokens import Token, change_tokens, expire_token, period_ms
 from barnabas.commands._transactions import time_text
 from barnabas.commands._unserved import controller_awaited
 
@@ -35,21 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Expire the tokens; return 1 if one does not exist or cannot be expired."""
-    report = Report(options)
+    report, is_removed = Report(options), options.after == _AT_ONCE
     with admin(options) as client, controller_awaited(options):
-        found, missing = find_tokens(options.tokens, list_tokens(client))
-        for problem in missing:
-            report.failed(*problem.split(": ", 1))
-        for token in found:
-            is_removed = options.after == _AT_ONCE
+
+        def expire(token: Token) -> None:
             if options.dry_run:
                 report.done("would remove" if is_removed else "would expire", token.token_id)
-                continue
-            try:
-                expires = time_text(expire_token(client, token, options.after))
-            except CommandError as error:
-                report.failed(token.token_id, str(error))
-            else:
-                note = "" if is_removed else f"expires {expires}"
-                report.done("removed" if is_removed else "changed", token.token_id, note, expires=expires)
+                return
+            expires = time_text(expire_token(client, token, options.after))
+            note = "" if is_removed else f"expires {expires}"
+            report.done("removed" if is_removed else "changed", token.token_id, note, expires=expires)
+
+        change_tokens(client, report, options.tokens, expire)
     return report.end()

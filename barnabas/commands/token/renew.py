@@ -6,8 +6,8 @@ A token is named by its id, not by its HMAC: other users of the machine can read
 import argparse
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._output import CommandError, Report
-from barnabas.commands._tokens import SERVERS_CHOICE, find_tokens, list_tokens, period_ms, renew_token
+from barnabas.commands._output import Report
+from barnabas.commands._tokens import SERVERS_CHOICE, Token, change_tokens, period_ms, renew_token
 from barnabas.commands._transactions import time_text
 from barnabas.commands._unserved import controller_awaited
 
@@ -35,17 +35,13 @@ def run(options: argparse.Namespace) -> int:
     """Renew the tokens; return 1 if one does not exist or cannot be renewed."""
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
-        found, missing = find_tokens(options.tokens, list_tokens(client))
-        for problem in missing:
-            report.failed(*problem.split(": ", 1))
-        for token in found:
+
+        def renew(token: Token) -> None:
             if options.dry_run:
                 report.done("would renew", token.token_id)
-                continue
-            try:
-                expires = time_text(renew_token(client, token, options.period))
-            except CommandError as error:
-                report.failed(token.token_id, str(error))
-            else:
-                report.done("renewed", token.token_id, f"expires {expires}", expires=expires)
+                return
+            expires = time_text(renew_token(client, token, options.period))
+            report.done("renewed", token.token_id, f"expires {expires}", expires=expires)
+
+        change_tokens(client, report, options.tokens, renew)
     return report.end()

@@ -25,10 +25,10 @@ def test_a_row_has_the_secret_only_on_request() -> None:
 
 
 def test_tokens_are_found_once_and_similar_ids_suggested() -> None:
-    assert find_tokens(["FvuC4c", "FvuC4c"], [TOKEN]) == ([TOKEN], [])
-    found, (problem,) = find_tokens(["FvuC4d"], [TOKEN])
+    assert find_tokens(["FvuC4c", "FvuC4c"], [TOKEN]) == ([TOKEN], {})
+    found, missing = find_tokens(["FvuC4d"], [TOKEN])
     assert found == []
-    assert problem == "FvuC4d: this user sees no such token; did you mean FvuC4c?"
+    assert missing == {"FvuC4d": "this user sees no such token; did you mean FvuC4c?"}
 
 
 def test_periods_are_positive() -> None:
