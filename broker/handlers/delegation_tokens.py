@@ -18,7 +18,7 @@ Version notes
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.network.listeners import PLAINTEXT, uses_sasl
 from controller.acls.acl import ANONYMOUS, AclOperation, AclResourceType
@@ -36,6 +36,7 @@ from protocol.primitives import uuid_text
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from broker.authorization.request_authorizer import RequestAuthorizer
     from broker.broker_server import BrokerServer
     from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
@@ -51,6 +52,7 @@ _REQUESTER_FROM_VERSION = 3
 _NO_TIMESTAMP = -1
 
 _Token = DescribeDelegationTokenResponse.Token
+_Changed = TypeVar("_Changed", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
 
 
 async def create_delegation_token(
@@ -75,7 +77,7 @@ async def renew_delegation_token(
 ) -> RenewDelegationTokenResponse:
     """Submit the command; return its response once the change is committed."""
     if not is_allowed(controller.settings, context):
-        return RenewDelegationTokenResponse(error_code=_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIMESTAMP)
+        return _refused(RenewDelegationTokenResponse)
     return await controller.raft.submit(
         partial(
             renew,
@@ -92,7 +94,7 @@ async def expire_delegation_token(
 ) -> ExpireDelegationTokenResponse:
     """Submit the command; return its response once the change is committed."""
     if not is_allowed(controller.settings, context):
-        return ExpireDelegationTokenResponse(error_code=_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIMESTAMP)
+        return _refused(ExpireDelegationTokenResponse)
     return await controller.raft.submit(
         partial(
             expire,
@@ -111,11 +113,7 @@ def own_creation(
     owner = owner_of(request, context.principal)
     if not _may_be_forwarded(broker.settings, context):
         error = _NOT_ALLOWED
-    elif (
-        broker.authorizer is not None
-        and owner != context.principal
-        and not broker.authorizer.authorize(context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner)
-    ):
+    elif broker.authorizer is not None and not may_request_for(broker.authorizer, context, owner):
         error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     elif not has_valid_renewers(request):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -128,18 +126,14 @@ def own_renewal(
     broker: BrokerServer, context: RequestContext, _request: RenewDelegationTokenRequest
 ) -> Awaitable[Message] | None:
     """Return the response if the broker refuses the request, else None."""
-    if _may_be_forwarded(broker.settings, context):
-        return None
-    return _answer(RenewDelegationTokenResponse(error_code=_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIMESTAMP))
+    return None if _may_be_forwarded(broker.settings, context) else _answer(_refused(RenewDelegationTokenResponse))
 
 
 def own_expiry(
     broker: BrokerServer, context: RequestContext, _request: ExpireDelegationTokenRequest
 ) -> Awaitable[Message] | None:
     """Return the response if the broker refuses the request, else None."""
-    if _may_be_forwarded(broker.settings, context):
-        return None
-    return _answer(ExpireDelegationTokenResponse(error_code=_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIMESTAMP))
+    return None if _may_be_forwarded(broker.settings, context) else _answer(_refused(ExpireDelegationTokenResponse))
 
 
 def describe_delegation_token(
@@ -184,6 +178,18 @@ def refused_creation(
     response.error_code = error
     response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = _NO_TIMESTAMP
     return _in_version(context, response)
+
+
+def may_request_for(authorizer: RequestAuthorizer, context: RequestContext, owner: str) -> bool:
+    """Return whether the client may request tokens for an owner."""
+    return owner == context.principal or authorizer.authorize(
+        context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner
+    )
+
+
+def _refused(response_class: type[_Changed]) -> _Changed:
+    """Return the response to a RenewDelegationToken or ExpireDelegationToken that is not allowed."""
+    return response_class(error_code=_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIMESTAMP)
 
 
 def _may_be_forwarded(settings: Settings, context: RequestContext) -> bool:
