@@ -106,9 +106,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         _report_hanging(report, producers, options)
     except (CommandError, KafkaError) as error:
-        why = str(error) if isinstance(error, CommandError) else explained(error)
-        names = ", ".join(producers.values())
-        report.failed(names, f"cannot look for its hanging transactions: {why}; `barnabas txn hanging` finds them")
+        why = f"cannot look for its hanging transactions: {explained(error)}; `barnabas txn hanging` finds them"
+        report.failed(", ".join(producers.values()), why)
     return report.end()
 
 
@@ -218,7 +217,7 @@ def _fence(name: str, before: TransactionDescription, options: argparse.Namespac
                         return Fencing(failure, aborted)
                     is_busy = code == CONCURRENT_TRANSACTIONS
                 except (CommandError, KafkaError) as error:
-                    failure = (str(error) if isinstance(error, CommandError) else explained(error)).rstrip(".")
+                    failure = explained(error).rstrip(".")
                     is_busy = False
                 if not is_reported and time.monotonic() >= begin_s + options.timeout:
                     is_reported = True
