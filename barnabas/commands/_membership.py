@@ -53,25 +53,27 @@ def keep_joining(client: KafkaConsumer) -> None:
 def leave(client: KafkaConsumer, options: argparse.Namespace) -> None:
     """Commit, leave the group and close, within `LEAVE_MS` even if the group rebalances or has no coordinator.
 
-    A member commits before it joins, so a joining one has nothing to commit.
+    A member commits before it joins, so a joining one has nothing to commit. It is closed before it leaves:
+    kafka-python joins again, with a new member id, as soon as its JoinGroup is answered with UNKNOWN_MEMBER_ID.
     """
-    joining = is_joining(client)
-    if joining:
-        _leave_beside(client, options)
-        client._coordinator.reset_generation()  # so that `close` sends no LeaveGroup
-    client.close(autocommit=not joining, timeout_ms=LEAVE_MS)
+    if not is_joining(client):
+        client.close(timeout_ms=LEAVE_MS)
+        return
+    coordinator = client._coordinator
+    member_id, node = coordinator._generation.member_id, coordinator.coordinator_id
+    leaves = bool(member_id) and coordinator.is_dynamic_member() and not coordinator.coordinator_unknown()
+    coordinator.reset_generation()  # so that `close` sends no LeaveGroup
+    client.close(autocommit=False, timeout_ms=LEAVE_MS)
+    if leaves:
+        _leave_beside(member_id, str(node), options)
 
 
-def _leave_beside(client: KafkaConsumer, options: argparse.Namespace) -> None:
+def _leave_beside(member_id: str, node: str, options: argparse.Namespace) -> None:
+    """Leave the group by a connection of its own; `node` is kafka-python's name of the coordinator's connection."""
     from kafka.errors import KafkaError
     from kafka.protocol.consumer import LeaveGroupRequest
 
-    coordinator = client._coordinator
-    member_id = coordinator._generation.member_id
-    if not (member_id and coordinator.is_dynamic_member()) or coordinator.coordinator_unknown():
-        return
     member = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None, reason="interrupted")
-    request = LeaveGroupRequest(group_id=coordinator.group_id, member_id=member_id, members=[member])
-    node = int(str(coordinator.coordinator_id).removeprefix("coordinator-"))  # kafka-python's name of the connection
+    request = LeaveGroupRequest(group_id=options.group, member_id=member_id, members=[member])
     with contextlib.suppress(CommandError, KafkaError), admin(options, request_timeout_ms=LEAVE_MS) as beside:
-        send(beside, request, node)
+        send(beside, request, int(node.removeprefix("coordinator-")))

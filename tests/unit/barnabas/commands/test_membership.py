@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import signal
@@ -13,6 +14,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from barnabas.commands import consume
+from barnabas.commands._client import consumer
+from barnabas.commands._membership import leave
+from barnabas.commands._reading import GroupReading
+from barnabas.testing import Cluster
 from tests.broker_process import COMMAND, BrokerProcess
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command
@@ -35,6 +40,31 @@ def test_consumer_reports_a_rebalance_and_one_signal_ends_it_at_once(
     admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap, "log_level": 0})
     described = admin.describe_consumer_groups([topic])[topic].result(30)
     assert len(described.members) == 1  # the killed member
+
+
+def test_interrupted_member_does_not_join_again_after_it_has_left() -> None:
+    with Cluster() as cluster:
+        topic = cluster.topic()
+        topic.produce(["1"])
+        line = [*COMMAND, "consume", str(topic), "-g", "g", "-b", cluster.bootstrap]
+        with subprocess.Popen(line, stdout=subprocess.PIPE) as first:
+            assert present(first.stdout).readline() == b"1\n"
+            first.kill()
+        parser = argparse.ArgumentParser()
+        consume.add_arguments(parser)
+        options = parser.parse_args([str(topic), "-g", "g", "-b", cluster.bootstrap])
+        options.command = "consume"
+        with consumer(options, group_id="g") as client:
+            reading = GroupReading(client, [str(topic)], until_end=False)
+            while not reading.joining_s:
+                with reading.batch(None):
+                    pass
+            coordinator = client._coordinator
+            # what an interrupted poll leaves behind on kafka-python's thread, for longer than it does
+            coordinator._manager.call_soon(coordinator.join_group_async, 60_000)
+            leave(client, options)
+        sent = [exchange["api"] for exchange in cluster.requests()]
+    assert [api for api in sent if api in ("JoinGroup", "LeaveGroup")][-1] == "LeaveGroup"
 
 
 def test_member_of_a_new_group_waits_silently_for_its_first_generation(
