@@ -11,6 +11,8 @@ To the socket it is a protocol, to the connection protocol a transport. Theory o
   the socket transport, and its backpressure is the connection protocol's.
 - While reading is paused, received bytes stay encrypted. Reading resumes in a turn of its own.
 - The client's principal is known before its first request is handled.
+- A client that requests a renegotiation is refused with an alert, and its connection closed, as in Kafka's
+  `SslTransportLayer`.
 
 Files are read and encrypted here in the process: sendfile is for plain connections only (`send_queue`).
 """
@@ -213,8 +215,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 ended = False
             else:
                 ended = not more
-            if self._outgoing.pending:
-                self._flush()
+            if self._outgoing.pending:  # the alert by which OpenSSL refuses a renegotiation
+                self._fail("the client requests a renegotiation")
+                return
             if filled:
                 client.buffer_updated(filled)
             if ended:
