@@ -38,6 +38,31 @@ def test_first_line_is_address_of_brokers_with_these_properties(tmp_path: Path, 
     assert [f"{found[node].host}:{found[node].port}" for node in range(brokers)] == bootstrap.split(",")
 
 
+def test_first_line_has_addresses_of_each_listener_and_options_apply(tmp_path: Path, properties: Path) -> None:
+    properties.write_text(
+        "listeners=FIRST://,SECOND://\nlistener.security.protocol.map=FIRST:PLAINTEXT,SECOND:PLAINTEXT\n"
+        "inter.broker.listener.name=FIRST\n"
+    )
+    with subprocess.Popen(
+        [EXT_CLUSTER, tmp_path, "1", properties, "-Dnum.partitions=9"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as cluster:
+        try:
+            assert cluster.stdout is not None
+            listeners = cluster.stdout.readline().split()
+            for bootstrap in listeners:
+                admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+                found = admin.list_topics(timeout=30).brokers[0]
+                assert f"{found.host}:{found.port}" == bootstrap
+            (requested,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]).values()
+            assert requested.result(30)["num.partitions"].value == "9"
+        finally:
+            cluster.kill()
+    assert len(set(listeners)) == 2
+
+
 def test_broker_restarts_with_same_address(tmp_path: Path, properties: Path) -> None:
     with subprocess.Popen(
         [EXT_CLUSTER, tmp_path, "3", properties],

@@ -1,11 +1,12 @@
 """Test suites of other projects' clients and tools, run against Barnabas: `make conformance`.
 
-    python -m tests.clients.conformance [SUITE [TEST...]] [--brokers N]
+    python -m tests.clients.conformance [SUITE [TEST...]] [--brokers N] [--secured]
 
-Each suite gets a fresh broker, or a fresh cluster of N. A failed test is repeated by itself, because some tests fail
-occasionally beside others; if it passes then, a separate column counts it; if it fails again, it must be listed in
-``expected/`` (see ``tests.clients.conformance.outcomes``). The exit status is 1 if an unlisted test fails or
-is skipped.
+Each suite gets a fresh broker, or a fresh cluster of N; with `--secured` one whose listeners are all SASL_SSL, for the
+suites that know security (see ``tests.clients.conformance.security``). A failed test is repeated by itself, because
+some tests fail occasionally beside others; if it passes then, a separate column counts it; if it fails again, it must
+be listed in ``expected/`` (see ``tests.clients.conformance.outcomes``). The exit status is 1 if an unlisted test fails
+or is skipped.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import pytest
 from tests.broker_process import BrokerProcess, free_address
 from tests.clients.conformance.outcomes import NOTHING, Expectation, Outcome, Verdict, expectations, judge
 from tests.clients.conformance.registry import SUITES
+from tests.clients.conformance.security import Security
 from tests.clients.conformance.suite import EXT_CLUSTER, SUITE_ITSELF, Order, Quick, Suite
 
 UNRUN_TIMEOUT_S = 60.0
@@ -41,35 +43,43 @@ def main() -> int:
     parser.add_argument("suite", nargs="?", choices=[suite.name for suite in SUITES], help="default: all")
     parser.add_argument("test", nargs="*", help="only these of its tests")
     parser.add_argument("--brokers", type=int, default=1, help="default: 1")
+    parser.add_argument("--secured", action="store_true", help="all listeners SASL_SSL")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     chosen = [suite for suite in SUITES if options.suite in (None, suite.name)]
-    lines = [attempt(suite, Quick(tuple(options.test)), folder / suite.name, options.brokers) for suite in chosen]
+    if options.secured:
+        chosen = [suite for suite in chosen if suite.secured]
+    part = Quick(tuple(options.test))
+    lines = [attempt(suite, part, folder / suite.name, options.brokers, options.secured) for suite in chosen]
     print_report(lines)
     print(f"\nOutput of the suites and logs of the brokers: {folder}")
     return 1 if any(line.verdict.unexpected for line in lines) else 0
 
 
-def attempt(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
+def attempt(suite: Suite, part: Quick, folder: Path, brokers: int = 1, secured: bool = False) -> Line:
     """Return a suite's line, also if its set-up fails: the others run all the same."""
     try:
-        return verdict_of(suite, part, folder, brokers)
+        return verdict_of(suite, part, folder, brokers, secured)
     except (pytest.skip.Exception, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
         print(f"FAILED {suite.name}: {error}", flush=True)
         return Line(suite, Verdict(unexpected=[Outcome(SUITE_ITSELF, "failed", str(error))]), 0)
 
 
-def verdict_of(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
+def verdict_of(suite: Suite, part: Quick, folder: Path, brokers: int = 1, secured: bool = False) -> Line:
     """Run a suite, or a part of it; return the verdict and the seconds that it took after its set-up."""
     print(f"=== {suite.name}", flush=True)
-    expected = expectations(suite.name, brokers)
+    if secured and suite.starts_secured:
+        brokers = 1  # each of its own
+    expected = expectations(suite.name, brokers, secured)
     unrun = (line.pattern for line in expected if line.result == "unrun" and line.pattern not in part.only)
     suite.set_up()
     started = time.monotonic()
-    outcomes = run_twice(suite, Order("", folder, part.only, (*part.without, *unrun), brokers), expected)
+    security = Security(folder / "security", suite.protocol) if secured else None
+    order = Order("", folder, part.only, (*part.without, *unrun), brokers, security=security)
+    outcomes = run_twice(suite, order, expected)
     whole = part == Quick()
     if whole:
-        outcomes += try_unrun(suite, Order("", folder, brokers=brokers), expected)
+        outcomes += try_unrun(suite, order._replace(only=(), without=()), expected)
     verdict = judge(outcomes, expected, whole)
     if not outcomes:
         verdict.unexpected.append(Outcome(SUITE_ITSELF, "failed", "not a single test"))
@@ -116,11 +126,11 @@ def try_unrun(suite: Suite, order: Order, expected: Sequence[Expectation]) -> li
 
 def run_once(suite: Suite, order: Order) -> list[Outcome]:
     order.folder.mkdir(parents=True)
-    if suite.settings is None:
+    if suite.settings is None or (order.security and suite.starts_secured):
         return suite.run(order)
-    if order.brokers > 1:
-        with cluster(order, suite.settings) as bootstrap:
-            return suite.run(order._replace(bootstrap=bootstrap))
+    if order.brokers > 1 or order.security:
+        with cluster(order, suite.settings) as (bootstrap, *others):
+            return suite.run(order._replace(bootstrap=bootstrap, sasl_bootstrap=others[0] if others else ""))
     # The advertised port is a setting of the broker, and a test checks it; so it must be known before the start.
     address = free_address()
     settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings}
@@ -131,22 +141,26 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
 
 
 @contextlib.contextmanager
-def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[str]:
-    """Run a cluster with replication factor 3 and min.insync.replicas 2."""
+def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[list[str]]:
+    """Run a cluster with replication factor 3 and min.insync.replicas 2; yield the addresses of each listener."""
     folder = order.folder / "brokers"
     folder.mkdir()
     properties = folder / "server.properties"
     copies = min(order.brokers, 3)
-    replicated = {"default.replication.factor": copies, "min.insync.replicas": 2, **settings}
+    replicated = {"default.replication.factor": copies, "min.insync.replicas": min(2, copies), **settings}
+    options: Sequence[str] = ()
+    if order.security is not None:
+        replicated |= order.security.broker_settings
+        options = order.security.broker_options
     properties.write_text("".join(f"{name}={value}\n" for name, value in replicated.items()))
-    command = (EXT_CLUSTER, folder, str(order.brokers), properties)
+    command = (EXT_CLUSTER, folder, str(order.brokers), properties, *options)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            bootstrap = process.stdout.readline().strip()
-            if not bootstrap:
+            listeners = process.stdout.readline().split()
+            if not listeners:
                 raise RuntimeError(f"the cluster did not start: see {folder}")
-            yield bootstrap
+            yield listeners
         finally:
             process.kill()
 

@@ -16,7 +16,8 @@ from tests.oracles.apache_kafka import kafka_tool
 STEP_TIMEOUT_S = 90
 TYPED = "a\nb\n"
 
-# Classes without a package are of org.apache.kafka.tools. AT stands for the bootstrap-server option.
+# Classes without a package are of org.apache.kafka.tools. AT stands for the bootstrap-server option, and with security
+# for the option that names the file of settings too.
 STEPS = {
     "topics-create": "TopicCommand AT --create --topic tools-1 --partitions 3",
     "topics-describe": "TopicCommand AT --describe --topic tools-1",
@@ -76,7 +77,10 @@ def outcomes(order: Order) -> Iterator[Outcome]:
     for name, step in STEPS.items():
         if name in order.without or (order.only and name not in order.only):
             continue
-        line = step.replace("AT", f"--bootstrap-server {order.bootstrap}", 1).replace("FOLDER", str(order.folder))
+        connection = f"--bootstrap-server {order.bootstrap}"
+        if order.security is not None:
+            connection += f" --command-config {order.security.java}"
+        line = step.replace("AT", connection, 1).replace("FOLDER", str(order.folder))
         class_name, *arguments = line.split()
         started = time.monotonic()
         status, shown = run_tool(class_name, *arguments)

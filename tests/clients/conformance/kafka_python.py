@@ -2,9 +2,14 @@
 
 They are in its source distribution, except one helper, ``pins/kafka-python/service.py``. They run on the kafka-python
 that is installed beside pytest, which has the same version.
+
+With security, their fixtures start the brokers, as they would start Apache Kafka, with its scripts: Java's `keytool`
+makes the certificates, one module tests SSL, one SASL, and the plugin ``pins/kafka-python/secured.py`` lets all others
+run on SASL_SSL.
 """
 
 import re
+import shlex
 import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,10 +17,12 @@ from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome, from_junit
 from tests.clients.conformance.suite import PINS, Order, no_outcomes, run_logged
-from tests.setups import prepared, run
+from tests.oracles.apache_kafka import kafka_tool
+from tests.setups import prepared, require, run
 
 REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "run.txt"
-HELPER = PINS / "kafka-python" / "service.py"
+PINNED = PINS / "kafka-python"
+HELPER = PINNED / "service.py"
 TIMEOUT_S = 600
 
 
@@ -23,19 +30,36 @@ def run_tests(order: Order) -> list[Outcome]:
     """Run the named tests (``module::test``), or all of them."""
     sources = set_up()
     report = order.folder / "report.xml"
-    environment = {
-        "KAFKA_ROOT": str(sources),
-        "KAFKA_VERSION": "4.3.1",
-        "KAFKA_URI": f"kafka://{order.bootstrap.partition(',')[0]}",
-        "PYTHONPATH": str(sources),
-        "PYTHONWARNINGS": "default",
-    }
+    environment = {"KAFKA_VERSION": "4.3.1", "PYTHONWARNINGS": "default", "PYTHONPATH": str(sources)}
+    plugins: tuple[str, ...] = ()
+    if order.security is None:
+        environment |= {"KAFKA_ROOT": str(sources), "KAFKA_URI": f"kafka://{order.bootstrap.partition(',')[0]}"}
+    else:
+        require("java", "keytool", "openssl")
+        environment |= {"KAFKA_ROOT": str(order.folder), "PROJECT_ROOT": str(PINNED)}
+        environment["PYTHONPATH"] += f":{PINNED}"
+        plugins = ("-p", "secured")
+        scripts(order.folder / "bin")
     tests = [f"test/integration/{name}" for name in order.only] or ["test/integration"]
     left_out = [f"--deselect=test/integration/{name}" for name in order.without]
     options = ("-q", "-o", "addopts=", "-o", "junit_logging=no", "-p", "no:cacheprovider", "-p", "no:logging")
-    command = (sys.executable, "-m", "pytest", *tests, *left_out, *options, f"--junitxml={report}")
+    command = (sys.executable, "-m", "pytest", *plugins, *tests, *left_out, *options, f"--junitxml={report}")
     printed = run_logged(order, command, TIMEOUT_S, sources, **environment)
     return from_junit([report], name_of) if report.exists() else no_outcomes(order, printed)
+
+
+def scripts(folder: Path) -> None:
+    """Write the scripts of a distribution that the fixtures call."""
+    folder.mkdir()
+    distribution = (sys.executable, str(PINNED / "distribution.py"))
+    commands = {
+        "kafka-storage.sh": f'{shlex.join(distribution)} "$@"',
+        "kafka-run-class.sh": f'{shlex.join(distribution)} start "$2"',
+        "kafka-topics.sh": f'{shlex.join(kafka_tool("org.apache.kafka.tools.TopicCommand"))} "$@"',
+    }
+    for name, command in commands.items():
+        (folder / name).write_text(f"#!/bin/sh\nexec {command}\n")
+        (folder / name).chmod(0o755)
 
 
 def name_of(case: ElementTree.Element) -> str:

@@ -33,6 +33,8 @@ def run_tests(order: Order) -> list[Outcome]:
         "KGO_LOG_LEVEL": "none",
         "KGO_TEST_RECORDS": str(RECORDS),
     }
+    if order.security is not None:
+        environment |= {**order.security.kgo, "KGO_TEST_SCRAM_SEEDS": order.sasl_bootstrap}
     command = ("go", "tool", "test2json", "-t", program, "-test.v=test2json", *options)
     # Some tests read their own sources.
     sources = Path(run("go", "list", "-f", "{{.Dir}}", PACKAGE, cwd=MODULE).strip())

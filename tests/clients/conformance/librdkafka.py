@@ -8,11 +8,13 @@ no broker. Two tests also run Java programs of its own, which are compiled here.
 import hashlib
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tests.clients.conformance.outcomes import Outcome
+from tests.clients.conformance.security import KEY_PASSWORD, Security
 from tests.clients.conformance.suite import PINS, SUITE_ITSELF, Order, no_outcomes, run_logged
 from tests.oracles.apache_kafka import JVM, kafka_classpath, kafka_tool
 from tests.setups import prepared, require, require_file, run
@@ -44,6 +46,13 @@ PARTS = {
     )
 }
 
+# Their other parts are of consumers of share groups, and of tokens without a signature.
+SECURED_PARTS = {
+    "0135_sasl_credentials": ("client",),
+    "0142_reauthentication": ("consumer", "producer", "txn_producer", "reauth_failure"),
+}
+SUBTESTS = {"0135_sasl_credentials/client": "do_test:"}
+
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SUMMARY = re.compile(r"^\| (\d{4}_\S+) +\| +(\S+) \| +([\d.]+)s \|(.*)$", re.MULTILINE)
 RESULTS = {"PASSED": "passed", "SKIPPED": "skipped"}
@@ -57,8 +66,12 @@ class Runner:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._built = set_up()
-        (order.folder / "test.conf").write_text(f"metadata.broker.list={order.bootstrap}\n")
-        scripts(order.folder / "kafka" / "bin")
+        self.parts: Mapping[str, Sequence[str]] = PARTS | (SECURED_PARTS if order.security else {})
+        client = order.security.librdkafka if order.security else {}
+        (order.folder / "test.conf").write_text(
+            "".join(f"{name}={value}\n" for name, value in {"metadata.broker.list": order.bootstrap, **client}.items())
+        )
+        scripts(order.folder / "kafka" / "bin", order.security)
         java_programs(order.folder / "java", self._built / "tests" / "java")
         (order.folder / "src").symlink_to(self._built / "src")  # for the schema of the statistics
         self._environment = {
@@ -68,12 +81,16 @@ class Runner:
             "BROKERS": order.bootstrap,
             "KAFKA_PATH": str(order.folder / "kafka"),
         }
+        if order.security is not None:
+            self._environment |= {name: str(path) for name, path in order.security.key_files.items()}
+            self._environment["SSL_password"] = KEY_PASSWORD
 
     def run(self, name: str, at_once: int, *, quick: bool = True, **chosen: Any) -> list[Outcome]:
         """Run the tests that ``chosen`` selects, as environment variables of the program."""
         folder = self._order.folder / name
         folder.mkdir()
         (folder / "java").symlink_to(self._order.folder / "java")
+        (folder / "fixtures").symlink_to(self._built / "tests" / "fixtures")  # certificates of no authority of ours
         # The program aborts at its end if a failed test has left threads; the table before that must not be lost.
         line_by_line = ("stdbuf", "-oL")
         program = self._built / "tests" / "test-runner"
@@ -85,7 +102,7 @@ class Runner:
     def alone(self, name: str) -> Outcome:
         """Run one test, or one part (``test/part``) of it."""
         test, _, part = name.partition("/")
-        chosen = {"TESTS": test[:4]} | ({"SUBTESTS": f"do_test_{part}:"} if part else {})
+        chosen = {"TESTS": test[:4]} | ({"SUBTESTS": SUBTESTS.get(name, f"do_test_{part}:")} if part else {})
         # It runs all tests of the same number.
         reported = self.run(name.replace("/", "-"), 1, quick=name not in NOT_QUICK, **chosen)
         found = [one for one in reported if one.name in (test, SUITE_ITSELF)]
@@ -95,7 +112,7 @@ class Runner:
         return [one for one in self.run("cutting", 1, TESTS=",".join(CUTTING)) if one.name[:4] in CUTTING]
 
     def others(self) -> list[Outcome]:
-        left_out = ",".join((*CUTTING, *(name[:4] for name in (*PARTS, *NOT_QUICK))))
+        left_out = ",".join((*CUTTING, *(name[:4] for name in (*self.parts, *NOT_QUICK))))
         return [one for one in self.run("others", AT_ONCE, TESTS_SKIP=left_out) if one.name[:4] not in left_out]
 
 
@@ -104,7 +121,7 @@ def run_tests(order: Order) -> list[Outcome]:
     runner = Runner(order)
     if order.only:
         return [runner.alone(name) for name in order.only]
-    parts = [*NOT_QUICK, *(f"{test}/{part}" for test, names in PARTS.items() for part in names)]
+    parts = [*NOT_QUICK, *(f"{test}/{part}" for test, names in runner.parts.items() for part in names)]
     with ThreadPoolExecutor() as pool:
         others, cutting = pool.submit(runner.others), pool.submit(runner.cutting)
         return [*cutting.result(), *(runner.alone(part) for part in parts), *others.result()]
@@ -120,11 +137,12 @@ def outcomes(printed: str) -> list[Outcome]:
     ]
 
 
-def scripts(folder: Path) -> None:
+def scripts(folder: Path, security: Security | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    more = f" --command-config {shlex.quote(str(security.java))}" if security else ""
     for name, tool in SCRIPTS.items():
         script = folder / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(kafka_tool(tool))} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(kafka_tool(tool))} "$@"{more}\n')
         script.chmod(0o755)
 
 

@@ -9,8 +9,9 @@ A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, i
     SAYS      text that the test's own message contains; a test that fails or skips with another message is not the one
               that is listed. Every new ``fails`` line has one; optional for the other outcomes
 
-Lines with ``several brokers`` in WAITS FOR apply to runs on a single broker only. ``expected/NAME-cluster.txt``, if it
-exists, has the lines that precede these in runs on several brokers.
+Lines with ``several brokers`` in WAITS FOR apply to runs on a single broker only, those with ``security`` to runs
+without it. ``expected/NAME-cluster.txt`` and ``NAME-secured.txt``, if they exist, have the lines that precede these in
+runs on several brokers, and on secured ones.
 
 Two or more spaces separate the columns; ``#`` starts a comment. An unlisted test has to pass; a listed test that passes
 is reported, so that the lists shrink. An ``unrun`` line is reported too if its test passes by itself: a whole run tries
@@ -28,6 +29,7 @@ from typing import NamedTuple
 EXPECTED = Path(__file__).parent / "expected"
 NOTHING = "nothing"
 SEVERAL_BROKERS = "several brokers"
+SECURITY = "security"
 OUTCOMES = {"fails": "failed", "skips": "skipped", "unrun": "unrun"}
 
 
@@ -75,13 +77,16 @@ class Verdict:
     obsolete: list[Expectation] = field(default_factory=list)
 
 
-def expectations(suite: str, brokers: int = 1) -> list[Expectation]:
+def expectations(suite: str, brokers: int = 1, secured: bool = False) -> list[Expectation]:
     """Return the expectations for a suite; raise ValueError for a line that is not four columns of known words."""
-    if brokers == 1:
-        return read_list(EXPECTED / f"{suite}.txt")
-    own = EXPECTED / f"{suite}-cluster.txt"
-    shared = [line for line in read_list(EXPECTED / f"{suite}.txt") if line.waits_for != SEVERAL_BROKERS]
-    return (read_list(own) if own.exists() else []) + shared
+    there = {SEVERAL_BROKERS: brokers > 1, SECURITY: secured}
+    own = [
+        EXPECTED / f"{suite}-{name}.txt"
+        for name, applies in (("secured", secured), ("cluster", brokers > 1))
+        if applies
+    ]
+    shared = [line for line in read_list(EXPECTED / f"{suite}.txt") if not there.get(line.waits_for)]
+    return [line for path in own if path.exists() for line in read_list(path)] + shared
 
 
 def read_list(path: Path) -> list[Expectation]:

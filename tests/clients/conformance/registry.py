@@ -41,6 +41,14 @@ ON_THREE = {
     "kgo": Quick(("TestPing", "TestIssue1034")),
 }
 
+SECURED = {
+    "kafka-python": Quick(
+        ("test_sasl_integration.py::test_client", "test_producer_integration.py::test_idempotent_producer")
+    ),
+    "command-line-tools": Quick(("topics-create", "quorum-status")),
+    "kgo": Quick(("TestSCRAMAuth", "TestSCRAMAuthBadCredentials", "TestPing", "TestIssue1034")),
+}
+
 SUITES = (
     Suite(
         "kafka-python",
@@ -50,6 +58,8 @@ SUITES = (
         {"node.id": 0, "num.partitions": 2, **GROUPS},
         KAFKA_PYTHON,
         ON_THREE["kafka-python"],
+        SECURED["kafka-python"],
+        starts_secured=True,
     ),
     Suite(
         "command-line-tools",
@@ -58,6 +68,7 @@ SUITES = (
         command_line_tools.run_tests,
         quick=TOOLS,
         quick_on_three=TOOLS,
+        secured=SECURED["command-line-tools"],
     ),
     Suite(
         "kgo",
@@ -67,6 +78,8 @@ SUITES = (
         {"num.partitions": 2, **GROUPS},
         KGO,
         ON_THREE["kgo"],
+        SECURED["kgo"],
+        protocol="SSL",
     ),
     Suite(
         "kafka-it",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.clients.conformance.outcomes import Outcome
+from tests.clients.conformance.security import Security
 
 SUITE_ITSELF = "(the suite itself)"
 PINS = Path(__file__).parent / "pins"
@@ -23,7 +24,10 @@ GROUPS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms":
 
 
 class Order(NamedTuple):
-    """One run: the brokers' addresses, a folder for files, the tests, and the number of brokers."""
+    """One run: the brokers' addresses, a folder for files, the tests, and the number of brokers.
+
+    With `security`, the listener of `bootstrap` has its protocol; `sasl_bootstrap` is the second one, if there is one.
+    """
 
     bootstrap: str
     folder: Path
@@ -31,6 +35,8 @@ class Order(NamedTuple):
     without: Sequence[str] = ()
     brokers: int = 1
     timeout_s: float = math.inf  # limit of the whole suite, if its own is longer
+    security: Security | None = None
+    sasl_bootstrap: str = ""
 
 
 class Quick(NamedTuple):
@@ -46,6 +52,9 @@ class Suite:
 
     Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``. `make test` runs the part ``quick`` on
     one broker and the part ``quick_on_three`` on three; without such a part, its tests take too long for that.
+
+    A suite that knows security has a ``secured`` part too, for three brokers; ``protocol`` is what its clients speak.
+    It starts brokers of its own then if ``starts_secured`` is set.
     """
 
     name: str
@@ -55,6 +64,9 @@ class Suite:
     settings: Mapping[str, object] | None = field(default_factory=lambda: {"node.id": 0, **GROUPS})
     quick: Quick | None = None
     quick_on_three: Quick | None = None
+    secured: Quick | None = None
+    protocol: str = "SASL_SSL"
+    starts_secured: bool = False
 
 
 def run_logged(

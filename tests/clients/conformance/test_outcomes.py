@@ -26,10 +26,11 @@ FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
 SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
 
 
+@pytest.mark.parametrize("secured", [False, True])
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-def test_list_of_suite_has_reason_for_each_test(suite: Suite, brokers: int) -> None:
-    assert all(line.why and line.waits_for for line in expectations(suite.name, brokers))
+def test_list_of_suite_has_reason_for_each_test(suite: Suite, brokers: int, secured: bool) -> None:
+    assert all(line.why and line.waits_for for line in expectations(suite.name, brokers, secured))
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXPECTED.glob("*.txt")))
@@ -46,6 +47,16 @@ def test_runs_on_several_brokers_have_their_own_lines(tmp_path: Path, monkeypatc
     assert [line.pattern for line in expectations("suite")] == ["one", "both"]
     assert [line.pattern for line in expectations("suite", 3)] == ["several", "both"]
     assert [line.pattern for line in expectations("other", 3)] == ["both"]
+
+
+def test_runs_with_security_have_their_own_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "suite.txt").write_text("auth  skips  security  needs it\nboth  fails  transactions  because\n")
+    (tmp_path / "suite-secured.txt").write_text("other  skips  nothing  does without\n")
+    (tmp_path / "suite-cluster.txt").write_text("several  fails  transactions  because\n")
+    monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
+    assert [line.pattern for line in expectations("suite")] == ["auth", "both"]
+    assert [line.pattern for line in expectations("suite", 1, secured=True)] == ["other", "both"]
+    assert [line.pattern for line in expectations("suite", 3, secured=True)] == ["other", "several", "both"]
 
 
 @pytest.mark.parametrize(
