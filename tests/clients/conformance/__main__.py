@@ -153,7 +153,7 @@ def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[list[str]]
         replicated |= order.security.broker_settings
         options = order.security.broker_options
     properties.write_text("".join(f"{name}={value}\n" for name, value in replicated.items()))
-    command = (EXT_CLUSTER, folder, str(order.brokers), properties, *options)
+    command: list[str | Path] = [EXT_CLUSTER, folder, str(order.brokers), properties, *options]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

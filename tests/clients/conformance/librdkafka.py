@@ -8,7 +8,6 @@ no broker. Two tests also run Java programs of its own, which are compiled here.
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ CUTTING = ("0049", "0068", "0075", "0076", "0086", "0088", "0094")
 # Skipped by the quick mode, the second for the most part.
 NOT_QUICK = ("0082_fetch_max_bytes", "0098_consumer_txn")
 # A failed part ends its test. These run part by part, so that one failure does not hide others.
-PARTS = {
+PARTS: dict[str, tuple[str, ...]] = {
     "0081_admin": (
         *("CreateTopics", "DeleteTopics", "CreatePartitions", "CreateAcls", "DescribeAcls", "DeleteAcls"),
         *("AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs", "DeleteRecords", "ListConsumerGroups"),
@@ -47,7 +46,7 @@ PARTS = {
 }
 
 # Their other parts are of consumers of share groups, and of tokens without a signature.
-SECURED_PARTS = {
+SECURED_PARTS: dict[str, tuple[str, ...]] = {
     "0135_sasl_credentials": ("client",),
     "0142_reauthentication": ("consumer", "producer", "txn_producer", "reauth_failure"),
 }
@@ -66,7 +65,7 @@ class Runner:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._built = set_up()
-        self.parts: Mapping[str, Sequence[str]] = PARTS | (SECURED_PARTS if order.security else {})
+        self.parts = PARTS | (SECURED_PARTS if order.security else {})
         client = order.security.librdkafka if order.security else {}
         (order.folder / "test.conf").write_text(
             "".join(f"{name}={value}\n" for name, value in {"metadata.broker.list": order.bootstrap, **client}.items())

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -121,6 +122,7 @@ class Security:
         """A client's key and certificates in every encoding, by the variables that librdkafka's tests read."""
         issued = self._certificates.issue("client", "client@example.com", common_name="client").read_bytes()
         key = load_pem_private_key(issued, None)
+        assert isinstance(key, EllipticCurvePrivateKey)
         (certificate, *_) = load_pem_x509_certificates(issued)
         authority = load_pem_x509_certificate(self.trusted.read_bytes())
         encrypted = BestAvailableEncryption(KEY_PASSWORD.encode())

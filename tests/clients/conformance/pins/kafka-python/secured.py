@@ -5,7 +5,7 @@ The fixtures know every transport; only the default is another one.
 
 from typing import Any
 
-from test.integration.fixtures import KafkaFixture
+from test.integration.fixtures import KafkaFixture  # type: ignore[import-not-found]  # of kafka-python's tests
 
 SECURED = {"transport": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
 _instance = KafkaFixture.instance
