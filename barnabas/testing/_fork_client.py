@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from socket import send_fds, socket, socketpair
 from typing import Any
 
@@ -84,6 +85,12 @@ class ForkClient:
         """Wait for a condition of processes (`Launcher.wait`)."""
         check_owner(self._owner)
         return self._events.wait(until, timeout_s)
+
+    def refresh(self) -> None:
+        """Apply what has come (`Launcher.refresh`)."""
+        if self._owner == os.getpid() and self._socket.fileno() >= 0:
+            with suppress(ClusterError):  # the fork server has ended, and with it the brokers
+                self._events.refresh()
 
     def temporary_directory(self) -> str:
         """Return the path of a new directory, deleted when this process ends."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from barnabas.testing._control import MISDIRECTED, NOT_FOUND, ControlRefusal, PendingCall, Unreachable
 from barnabas.testing.broker import Broker
 from barnabas.testing.errors import ClusterError, WaitTimeout
 
+T = TypeVar("T")
 CALL_S = 30.0
 _RETRY_S = 0.01
 """The pause before a request is repeated while a leader or coordinator is being elected."""
@@ -57,7 +58,7 @@ class Nodes:
                     raise
                 named = self._serving(refusal.broker)
             except Unreachable:
-                broker.until_ended(_RETRY_S)  # find out whether it has ended
+                broker.has_ended(_RETRY_S)  # find out whether it has ended
                 if time.monotonic() > deadline:
                     raise
                 named = None
@@ -73,16 +74,26 @@ class Nodes:
         __tracebackhide__ = True  # a test's report shows the line of the test
         deadline = time.monotonic() + timeout_s
         broker = self.serving[0]
+        asked_late: set[int] = set()
         while True:
             left_ms = max(0, round((deadline - time.monotonic()) * 1000))
             try:
                 answer = broker.control.call("POST", path, {**body, "timeout_ms": left_ms})
             except ControlRefusal as refusal:
-                if refusal.status != MISDIRECTED or time.monotonic() > deadline:
+                if refusal.status != MISDIRECTED:
                     raise
+                if time.monotonic() > deadline:  # follow to where the state can be seen, but not for ever
+                    if broker.node_id in asked_late:
+                        raise WaitTimeout(f"not within {timeout_s:g} s: {refusal}") from refusal
+                    asked_late.add(broker.node_id)
                 broker = self._serving(refusal.broker) or broker
                 if broker.node_id != refusal.broker:
                     time.sleep(_RETRY_S)
+                continue
+            except Unreachable:
+                if not broker.has_ended():
+                    raise
+                broker = self.serving[0]
                 continue
             if not answer["met"]:
                 raise WaitTimeout(answer["message"])
@@ -92,18 +103,19 @@ class Nodes:
     def wait_at_all(self, path: str, body: Mapping[str, Any], timeout_s: float) -> None:
         """Wait at each broker that serves, at the same time; WaitTimeout with what the first in vain has seen.
 
-        Do not wait for brokers that are cut off from others, and so learn nothing, unless all are.
+        Do not wait for brokers that are cut off from others, and so learn nothing, unless all are, nor for one that
+        ends.
         """
         __tracebackhide__ = True
         serving = self.serving
         informed = [broker for broker in serving if not broker.network.is_isolated] or serving
-        for answer in _all(informed, "POST", path, {**body, "timeout_ms": round(timeout_s * 1000)}):
+        for answer in self._all(informed, "POST", path, {**body, "timeout_ms": round(timeout_s * 1000)}):
             if not answer["met"]:
                 raise WaitTimeout(answer["message"])
 
     def call_all(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Send a request to all brokers that serve, at the same time; return their responses in order."""
-        return _all(self.serving, method, path, body)
+        return self._all(self.serving, method, path, body)
 
     def by_id(self, node_id: int) -> Broker:
         """Return a broker by its id; ClusterError if there is none."""
@@ -122,14 +134,43 @@ class Nodes:
         at = serving.index(broker) if broker in serving else -1
         return serving[(at + 1) % len(serving)]
 
+    def _all(
+        self, brokers: Sequence[Broker], method: str, path: str, body: Mapping[str, Any] | None
+    ) -> list[dict[str, Any]]:
+        """Send a request to brokers at the same time; return the responses, in order, of those that do not end."""
+        calls: list[PendingCall | None] = []
+        try:
+            calls.extend(begin_unless_ended(broker, method, path, body) for broker in brokers)
+            answers = [unless_ended(broker, call.result) for broker, call in zip(brokers, calls, strict=True) if call]
+        except BaseException:
+            for call in filter(None, calls):
+                call.cancel()
+            raise
+        found = [answer for answer in answers if answer is not None]
+        if not found:
+            raise ClusterError("; ".join(broker.describe() for broker in self.brokers))
+        return found
 
-def _all(brokers: Sequence[Broker], method: str, path: str, body: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Send a request to brokers at the same time; return their responses in order."""
-    calls: list[PendingCall] = []
+
+def unless_ended(broker: Broker, call: Callable[[], T]) -> T | None:
+    """Return what `call`, of a request to a broker, returns; None if the broker ends."""
     try:
-        calls.extend(broker.control.begin(method, path, body) for broker in brokers)
-        return [call.result() for call in calls]
-    except BaseException:
-        for call in calls:
-            call.cancel()
-        raise
+        return call()
+    except Unreachable:
+        if not broker.has_ended():
+            raise
+        return None
+
+
+def call_unless_ended(
+    broker: Broker, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """Send a request to a broker and return the response; None if the broker ends."""
+    return unless_ended(broker, lambda: broker.control.call(method, path, body))
+
+
+def begin_unless_ended(
+    broker: Broker, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> PendingCall | None:
+    """Send a request to a broker; None if the broker ends."""
+    return unless_ended(broker, lambda: broker.control.begin(method, path, body))

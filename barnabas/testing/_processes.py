@@ -64,6 +64,9 @@ class Launcher(Protocol):
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `until`, a condition of processes, holds; return whether it does in time."""
 
+    def refresh(self) -> None:
+        """Apply what has happened to processes until now, without waiting; nothing in a fork of this process."""
+
     def temporary_directory(self) -> str:
         """Return the path of a new directory, deleted when this process ends."""
 
@@ -114,7 +117,21 @@ class Events:
             try:
                 self._read(left_s)
             finally:
-                with self._condition:
-                    self._reading = False
-                    self._condition.notify_all()
+                self._end_reading()
         return True
+
+    def refresh(self) -> None:
+        """Apply the events that have come, unless another thread reads them."""
+        with self._condition:
+            if self._reading:
+                return
+            self._reading = True
+        try:
+            self._read(0)
+        finally:
+            self._end_reading()
+
+    def _end_reading(self) -> None:
+        with self._condition:
+            self._reading = False
+            self._condition.notify_all()

@@ -6,8 +6,10 @@ Brokers that do not run, the last requests of the test's clients with the respon
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from barnabas.testing._control import Unreachable, path_of
+from barnabas.testing._nodes import unless_ended
 from barnabas.testing._transcript import lines_of
 from barnabas.testing.broker import Broker
 from barnabas.testing.cluster import Cluster
@@ -44,11 +46,12 @@ class Watched:
 
     def text(self) -> str:
         """Return what there is to tell; "" if nothing."""
-        serving = self._serving()
-        found = [broker.describe() for broker in self._cluster.brokers if broker not in serving]
-        for broker in serving:
+        requested: list[str] = []
+        for broker in self._serving():
             with suppress(Unreachable):
-                found += self._requested(broker)
+                requested += unless_ended(broker, partial(self._requested, broker)) or []
+        serving = self._serving()
+        found = [broker.describe() for broker in self._cluster.brokers if broker not in serving] + requested
         for broker in self._cluster.brokers:
             found += self._logged(broker)
         return "\n".join(found)

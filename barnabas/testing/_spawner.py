@@ -80,6 +80,11 @@ class Spawner:
         check_owner(self._owner)
         return self._events.wait(until, timeout_s)
 
+    def refresh(self) -> None:
+        """Apply what has come (`Launcher.refresh`)."""
+        if self._owner == os.getpid():
+            self._events.refresh()
+
     def temporary_directory(self) -> str:
         """Return the path of a new directory, deleted when this process and its brokers have ended."""
         path, keeping, deleting = make_directory()

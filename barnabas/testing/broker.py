@@ -19,6 +19,8 @@ from barnabas.testing.errors import ClusterError
 
 START_S = 60.0
 STOP_S = 30.0
+_ENDING_S = 5.0
+"""The time in which a broker that does not answer any more ends, if it is about to."""
 CONTROL = "CONTROL"
 """The listener of the control API."""
 _SHOWN_LINES = 15
@@ -44,6 +46,8 @@ class Broker:
         """The file to which each start appends its log."""
         self.on_ready: list[Callable[[Broker], None]] = []
         """Called with the broker after each of its starts."""
+        self.on_resumed: list[Callable[[Broker], None]] = []
+        """Called with the broker when it goes on after a pause."""
         self.disk = BrokerDisk(self._request, self._heal)
         """Its disk, which can be slow, full or broken."""
         self.network = BrokerNetwork(self._request, self._heal)
@@ -79,12 +83,14 @@ class Broker:
     @property
     def is_running(self) -> bool:
         """Whether the broker's process runs; a paused one does."""
+        if self._process is not None and self._process.status is None:
+            self._launcher.refresh()  # it may have ended by itself
         return self._process is not None and self._process.status is None
 
     @property
     def is_paused(self) -> bool:
         """Whether the process is paused."""
-        return self._process is not None and self._process.status is None and self._process.paused
+        return self._process is not None and self.is_running and self._process.paused
 
     @property
     def control_url(self) -> str:
@@ -128,6 +134,7 @@ class Broker:
         """Start the process, with further arguments, without waiting for it; ClusterError if it runs."""
         if self.is_running:
             raise ClusterError(f"broker {self.node_id} runs already, as process {self.pid}")
+        self._forget_connections()
         with ExitStack() as stack:
             sockets = {name: stack.enter_context(port.bound()) for name, port in self._ports.items()}
             log = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -154,7 +161,7 @@ class Broker:
     def stop(self) -> None:
         """Stop the broker in order, as SIGTERM does; it hands its leaderships over first."""
         process = self._running()
-        self.resume()
+        self._continue(process)
         self._end(process, signal.SIGTERM)
 
     def kill(self) -> None:
@@ -168,7 +175,7 @@ class Broker:
         if kill:
             self._launcher.signal(self._process, signal.SIGKILL)
         else:
-            self.resume()
+            self._continue(self._process)
             self._launcher.end_input(self._process)
 
     def until_ended(self, timeout_s: float = STOP_S) -> bool:
@@ -178,6 +185,12 @@ class Broker:
         if ended:
             self._forget_connections()
         return ended
+
+    def has_ended(self, timeout_s: float = _ENDING_S) -> bool:
+        """Return whether the process, which does not answer, ends in time; False in a fork, where that is not seen."""
+        with suppress(ClusterError):  # of a fork; or the fork server has ended, and with it the broker
+            self.until_ended(timeout_s)
+        return self._process is None or self._process.status is not None
 
     def restart(self) -> None:
         """Stop the broker in order if it runs, and start it again on the same ports."""
@@ -193,10 +206,16 @@ class Broker:
 
     def resume(self) -> None:
         """Resume the process after `pause`."""
-        process = self._running()
-        if process.paused:
-            process.paused = False
+        if self._continue(self._running()):
+            for call in list(self.on_resumed):
+                call(self)
+
+    def _continue(self, process: BrokerProcess) -> bool:
+        """Send SIGCONT if the process is paused; return whether it was."""
+        was_paused, process.paused = process.paused, False
+        if was_paused:
             self._launcher.signal(process, signal.SIGCONT)
+        return was_paused
 
     def close(self) -> None:
         """Give the ports up; the process has ended."""
@@ -206,7 +225,7 @@ class Broker:
         """Return the state of the process in words."""
         if self._process is None:
             return f"broker {self.node_id} was not started"
-        if self._process.status is not None:
+        if not self.is_running and self._process.status is not None:
             return f"broker {self.node_id} {_how(self._process.status)}"
         return f"broker {self.node_id}, process {self._process.pid}, {'is paused' if self._process.paused else 'runs'}"
 
@@ -241,8 +260,8 @@ class Broker:
 
     def _running(self) -> BrokerProcess:
         process = self._running_or_ended()
-        if process.status is not None:
-            raise ClusterError(f"{self.describe()}; start it again with start()")
+        if not self.is_running:
+            raise Unreachable(f"{self.describe()}; start it again with start()")
         return process
 
     def _cause(self) -> str:

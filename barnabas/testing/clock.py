@@ -20,7 +20,8 @@ class Clock:
         self.advanced = timedelta()
         """How far the clock is ahead of the system's."""
         for broker in nodes.brokers:
-            broker.on_ready.append(self._advance_again)
+            broker.on_ready.append(self._catch_up)
+            broker.on_resumed.append(self._catch_up)
 
     @property
     def now(self) -> datetime:
@@ -41,7 +42,7 @@ class Clock:
 
         Sessions, rebalances, transactions, retention, compaction, and the expiry of offsets, producers and
         transactional ids follow. Elections, heartbeats of brokers and replication do not: a cluster stays together. A
-        broker that is down has the same clock once it runs again. ValueError for a negative time.
+        broker that is down or paused has the same clock once it runs again. ValueError for a negative time.
         """
         by = delta + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if by < timedelta():
@@ -58,6 +59,10 @@ class Clock:
             for broker in self._nodes.brokers:
                 broker.restart()
 
-    def _advance_again(self, broker: Broker) -> None:
-        if self.advanced:
-            broker.control.call("POST", path_of("clock", "advance"), {"ms": self.advanced // _MS})
+    def _catch_up(self, broker: Broker) -> None:
+        """Advance the clock of a broker that was down or paused to that of the others."""
+        if not self.advanced:
+            return
+        behind_ms = self.advanced // _MS - broker.control.call("GET", path_of("clock"))["clock_ms"]
+        if behind_ms > 0:
+            broker.control.call("POST", path_of("clock", "advance"), {"ms": behind_ms})

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
+from weakref import WeakSet
 
 from barnabas._cluster_settings import OURS, new_cluster_id, settings_of, voter_count
 from barnabas.testing._control import path_of
 from barnabas.testing._launchers import launcher
-from barnabas.testing._nodes import Nodes
+from barnabas.testing._nodes import Nodes, call_unless_ended
 from barnabas.testing._record_log import RecordLog
 from barnabas.testing._transcript import REQUESTS, requests, transcript
 from barnabas.testing.aio import (
@@ -103,6 +104,7 @@ class Cluster:
         self.clock = Clock(self._nodes)
         """The clock of the brokers."""
         self._numbers = count(1)
+        self._faults: WeakSet[Fault] = WeakSet()
         self.name_prefix = ""
         """The beginning of the names that `topic` and `group` make."""
 
@@ -310,7 +312,9 @@ class Cluster:
 
         `FaultFields` has its conditions and actions. A broker that starts again gets the rule again.
         """
-        return Fault(self._nodes, api, fields)
+        fault = Fault(self._nodes, api, fields)
+        self._faults.add(fault)
+        return fault
 
     def fence_producer(self, transactional_id: str) -> None:
         """Fence the producer of a transactional id, as another one with that id would; its transaction is aborted."""
@@ -360,22 +364,40 @@ class Cluster:
         topics: list[str] = []
         groups: dict[str, list[str]] = {}
         for broker in self._nodes.serving:
-            left = broker.control.call("POST", path_of("sweep"), body)
-            topics += left["topics"]
-            groups |= left["groups"]
+            left = call_unless_ended(broker, "POST", path_of("sweep"), body)
+            if left is not None:
+                topics += left["topics"]
+                groups |= left["groups"]
         return Leftovers(list(dict.fromkeys(topics)), groups)
 
+    def start_ended(self) -> bool:
+        """Start the brokers that have ended, by themselves or not; return whether there was one."""
+        ended = [broker for broker in self.brokers if not broker.is_running]
+        for broker in ended:
+            broker.start()
+        return bool(ended)
+
     def reset(self, keep: Names | None = None) -> Leftovers:
-        """Start and resume all brokers, heal them and set their clock back, then `sweep`."""
+        """Start and resume all brokers, heal them, remove faults and set the clock back, then `sweep`."""
         for broker in self.brokers:
-            if not broker.is_running:
-                broker.start()
-            elif broker.is_paused:
+            if broker.is_paused:
                 broker.resume()
-            if broker.network.is_isolated:
+            if broker.is_running and broker.network.is_isolated:
                 broker.network.heal()
+        for fault in list(self._faults):
+            fault.remove()
+        self.start_ended()
         self.clock.reset()
-        return self.sweep(keep)
+        left = Leftovers([], {})
+        try:
+            left = self.sweep(keep)
+        except ClusterError:
+            if all(broker.is_running for broker in self.brokers):
+                raise
+        if not self.start_ended():
+            return left
+        again = self.sweep(keep)  # a broker whose disk had failed ended only now
+        return Leftovers(list(dict.fromkeys([*left.topics, *again.topics])), left.groups | again.groups)
 
     def _new_name(self, kind: str) -> str:
         return f"{self.name_prefix}{kind}-{next(self._numbers)}"

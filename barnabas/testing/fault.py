@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
-from barnabas.testing._control import first_ready, path_of
-from barnabas.testing._nodes import Nodes
+from barnabas.testing._control import NOT_FOUND, ControlRefusal, PendingCall, first_ready, path_of
+from barnabas.testing._nodes import Nodes, begin_unless_ended, call_unless_ended, unless_ended
 from barnabas.testing.broker import Broker
 from barnabas.testing.errors import WaitTimeout
 from barnabas.testing.group import Group
@@ -24,6 +24,7 @@ OneOrMore: TypeAlias = T | Sequence[T]
 Moment: TypeAlias = Literal["before", "after"]
 """Before the broker has executed the request, or after."""
 _ANSWER_S = 5.0
+_SILENCE: dict[str, Any] = {"met": False, "message": "no broker answers"}
 _ACTIONS = ("error", "delay", "disconnect", "throttle", "corrupt", "hold")
 
 
@@ -75,6 +76,7 @@ class Fault:
             self._install(broker)
         for broker in nodes.brokers:
             broker.on_ready.append(self._install)
+            broker.on_resumed.append(self._resumed)
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +86,11 @@ class Fault:
 
     def _install(self, broker: Broker) -> None:
         self._ids[broker.node_id] = str(broker.control.call("POST", path_of("faults"), self._rule)["id"])
+
+    def _resumed(self, broker: Broker) -> None:
+        """Install the rule at a broker that was paused then."""
+        if broker.node_id not in self._ids:
+            self._install(broker)
 
     @property
     def hits(self) -> int:
@@ -102,15 +109,17 @@ class Fault:
         while sum((seen := self._count("hits")).values()) < hits:
             left_s = max(0.0, deadline - time.monotonic())
             with ExitStack() as calls:
-                waiting = []
+                waiting: dict[PendingCall, Broker] = {}
                 for broker in self._where():
-                    body = {"hits": seen[broker.node_id] + 1, "timeout_ms": round(left_s * 1000)}
+                    body = {"hits": seen.get(broker.node_id, 0) + 1, "timeout_ms": round(left_s * 1000)}
                     path = path_of("faults", self._ids[broker.node_id], "wait")
-                    waiting.append(broker.control.begin("POST", path, body))
-                    calls.callback(waiting[-1].cancel)
+                    call = begin_unless_ended(broker, "POST", path, body)
+                    if call is not None:
+                        waiting[call] = broker
+                        calls.callback(call.cancel)
                 first = first_ready(waiting, left_s + _ANSWER_S)
-                answer = {"met": False, "message": "no broker answers"} if first is None else first.result()
-            if not answer["met"]:
+                answer = _SILENCE if first is None else unless_ended(waiting[first], first.result)
+            if answer is not None and not answer["met"]:
                 raise WaitTimeout(
                     f"{hits} hits of the fault expected within {timeout:g} s, {sum(seen.values())} seen; "
                     f"{answer['message']}"
@@ -120,16 +129,23 @@ class Fault:
         """Let requests go on that `hold` holds: the first `count` at each broker, or all."""
         for broker in self._where():
             path = path_of("faults", self._ids[broker.node_id], "release")
-            broker.control.call("POST", path, {} if count is None else {"count": count})
+            body = {} if count is None else {"count": count}
+            call_unless_ended(broker, "POST", path, body)
 
     def remove(self) -> None:
-        """Remove the rule; what it holds goes on."""
+        """Remove the rule, from a paused broker when it is resumed; what it holds goes on."""
         for broker in self._nodes.brokers:
             if self._install in broker.on_ready:
                 broker.on_ready.remove(self._install)
-        for broker in self._where():
-            broker.control.call("DELETE", path_of("faults", self._ids[broker.node_id]))
-        self._ids = {}
+                broker.on_resumed.remove(self._resumed)
+        ids, self._ids = self._ids, {}
+        for broker in self._nodes.brokers:
+            if broker.node_id not in ids or not broker.is_running:
+                continue
+            if broker.is_paused:
+                broker.on_resumed.append(_Removal(ids[broker.node_id], broker.pid))
+            else:
+                _delete(broker, ids[broker.node_id])
 
     def _where(self) -> list[Broker]:
         """Return the brokers that serve and have the rule."""
@@ -137,10 +153,37 @@ class Fault:
         return [broker for broker in running if broker.node_id in self._ids]
 
     def _count(self, what: str) -> dict[int, int]:
-        return {
-            broker.node_id: broker.control.call("GET", path_of("faults", self._ids[broker.node_id]))[what]
-            for broker in self._where()
-        }
+        found = {}
+        for broker in self._where():
+            path = path_of("faults", self._ids[broker.node_id])
+            answer = call_unless_ended(broker, "GET", path)
+            if answer is not None:
+                found[broker.node_id] = answer[what]
+        return found
+
+
+class _Removal:
+    """The removal of a rule from a paused broker, when it is resumed."""
+
+    def __init__(self, rule_id: str, pid: int) -> None:
+        """`pid` is the process that has the rule."""
+        self._rule_id = rule_id
+        self._pid = pid
+
+    def __call__(self, broker: Broker) -> None:
+        """Remove the rule, unless the broker was started again since."""
+        broker.on_resumed.remove(self)
+        if broker.pid == self._pid:
+            _delete(broker, self._rule_id)
+
+
+def _delete(broker: Broker, rule_id: str) -> None:
+    """Remove a rule from a broker, unless a sweep has removed it, or the broker ends."""
+    try:
+        call_unless_ended(broker, "DELETE", path_of("faults", rule_id))
+    except ControlRefusal as refusal:
+        if refusal.status != NOT_FOUND:
+            raise
 
 
 def _rule(api: OneOrMore[str | int], fields: FaultFields) -> dict[str, Any]:

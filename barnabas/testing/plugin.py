@@ -66,6 +66,7 @@ def kafka_session(kafka_options: Mapping[str, Any], pytestconfig: pytest.Config)
 def kafka(kafka_session: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Yield the session's broker, with names of this test; delete what this test leaves."""
     cluster = kafka_session
+    cluster.start_ended()  # with `kafka_session` alone, none is started after a test
     kept = cluster.existing()
     before, cluster.name_prefix = cluster.name_prefix, _prefix(request.node.name)
     yield cluster

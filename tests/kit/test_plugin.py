@@ -52,6 +52,20 @@ def test_tests_share_a_broker_and_neither_names_nor_topics(pytester: pytest.Pyte
 
 
 BREAKERS = """
+import os, signal
+
+def test_killed_from_outside(kafka):
+    os.kill(kafka.brokers[0].pid, signal.SIGKILL)
+
+def test_ended_by_its_disk(kafka):
+    kafka.topic().produce(["a"])
+    kafka.brokers[0].disk.fail()
+    with pytest.raises(RuntimeError):
+        kafka.topic()
+
+def test_killed_without_a_reset(kafka_session):
+    kafka_session.brokers[0].kill()
+
 def test_killed(kafka):
     kafka.brokers[0].kill()
 
@@ -65,7 +79,22 @@ def test_served(kafka):
 
 
 def test_a_test_gets_a_running_broker_whatever_the_one_before_did(pytester: pytest.Pytester) -> None:
-    run(pytester, BREAKERS).assert_outcomes(passed=3)
+    run(pytester, BREAKERS).assert_outcomes(passed=6)
+
+
+ENDED = """
+import os, signal
+
+def test_failing(kafka_cluster):
+    os.kill(kafka_cluster.brokers[1].pid, signal.SIGKILL)
+    assert False
+"""
+
+
+def test_the_report_of_a_failing_test_shows_a_broker_that_has_ended_by_itself(pytester: pytest.Pytester) -> None:
+    result = run(pytester, ENDED)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Kafka (kafka_cluster)*", "broker 2 was killed"])
 
 
 KEPT = """

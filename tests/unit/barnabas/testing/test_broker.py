@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from barnabas.testing import Cluster, ClusterError
+from barnabas.testing import Cluster, ClusterError, WaitTimeout
 
 
 def connect(address: str) -> None:
@@ -104,3 +108,45 @@ def test_control_api_of_a_broker_that_starts_is_used_once_it_serves(one: Cluster
         assert broker.control.address != ":0"
     broker.until_ready()
     assert "topics" in broker.control.call("GET", "/v1/topics")
+
+
+def test_a_broker_that_has_ended_by_itself_is_known_to_and_starts_again() -> None:
+    with Cluster() as cluster:
+        (broker,) = cluster.brokers
+        topic = cluster.topic()
+        topic.produce(["kept"])
+        os.kill(broker.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while broker.is_running:
+            assert time.monotonic() < deadline
+        with pytest.raises(ClusterError, match=r"^broker 1 was killed$"):
+            topic.records()
+        broker.start()
+        assert len(topic.records()) == 1
+
+
+def test_a_broker_that_has_ended_by_itself_is_started_by_a_reset() -> None:
+    with Cluster(2) as cluster:
+        cluster.topic("left")
+        os.kill(cluster.brokers[1].pid, signal.SIGKILL)
+        assert cluster.reset().topics == ["left"]
+        assert all(broker.is_running for broker in cluster.brokers)
+
+
+def test_waits_go_on_at_the_brokers_that_are_left_when_one_ends() -> None:
+    with Cluster(3) as cluster, ThreadPoolExecutor() as threads:
+        group, topic = cluster.group("workers"), cluster.topic("orders", create=False)
+        with cluster.fault("Produce", error="INVALID_RECORD") as fault:
+            waits: list[Future[object]] = [
+                threads.submit(group.wait_stable, members=1, timeout=1),
+                threads.submit(topic.wait_exists, timeout=60),
+                threads.submit(fault.wait, timeout=1),
+            ]
+            first = cluster.brokers[0]
+            os.kill(first.pid, signal.SIGKILL)
+            assert first.has_ended()
+            cluster.topic("orders", timeout=60)
+            waits[1].result()
+            for wait in (waits[0], waits[2]):
+                with pytest.raises(WaitTimeout):
+                    wait.result()

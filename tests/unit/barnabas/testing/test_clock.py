@@ -44,6 +44,14 @@ def test_a_broker_that_starts_again_has_the_clock_of_the_others(three: Cluster) 
     assert len(topic.expect(3)) == 3
 
 
+def test_a_broker_that_was_paused_has_the_clock_of_the_others(three: Cluster) -> None:
+    paused = three.brokers[2]
+    paused.pause()
+    three.clock.advance(hours=1)
+    paused.resume()
+    assert len({broker.control.call("GET", "/v1/clock")["clock_ms"] for broker in three.brokers}) == 1
+
+
 def test_a_reset_sets_the_clock_back(one: Cluster) -> None:
     one.clock.advance(timedelta(days=8))
     one.reset()

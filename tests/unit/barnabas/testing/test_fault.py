@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from typing import Any
 
@@ -101,3 +103,49 @@ def test_a_wait_in_vain_says_what_was_seen(one: Cluster) -> None:
 def test_a_wrong_rule_is_refused(one: Cluster, fields: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         one.fault("Produce", **fields)
+
+
+def rules(cluster: Cluster) -> list[int]:
+    """The number of rules of each broker."""
+    return [len(broker.control.call("GET", "/v1/faults")["faults"]) for broker in cluster.brokers]
+
+
+def test_a_broker_that_is_paused_gets_and_loses_rules_when_it_is_resumed(three: Cluster) -> None:
+    paused = three.brokers[2]
+    paused.pause()
+    with three.fault("Produce", error="INVALID_RECORD"):
+        paused.resume()
+        assert rules(three) == [1, 1, 1]
+        paused.pause()
+    paused.resume()
+    assert rules(three) == [0, 0, 0]
+
+
+def test_a_rule_of_a_paused_broker_that_is_started_again_takes_no_other_with_it(three: Cluster) -> None:
+    paused = three.brokers[2]
+    with three.fault("Produce", error="INVALID_RECORD"):
+        paused.pause()
+    paused.kill()
+    paused.start()
+    with three.fault("Fetch", error="INVALID_RECORD"):  # it has the id that the other one had
+        paused.pause()
+        paused.resume()
+        assert rules(three) == [1, 1, 1]
+
+
+def test_a_reset_removes_rules_for_good() -> None:
+    with Cluster() as cluster:
+        fault = cluster.fault("Produce", error="INVALID_RECORD")
+        cluster.reset()
+        cluster.brokers[0].restart()
+        assert rules(cluster) == [0]
+        fault.remove()
+
+
+def test_a_block_ends_without_an_error_when_its_rule_is_gone_already() -> None:
+    with Cluster() as cluster:
+        with cluster.fault("Produce", error="INVALID_RECORD"):
+            cluster.sweep()
+        with cluster.fault("Produce", error="INVALID_RECORD") as fault:
+            os.kill(cluster.brokers[0].pid, signal.SIGKILL)
+        assert fault.hits == 0

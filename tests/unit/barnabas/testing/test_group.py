@@ -85,3 +85,8 @@ def test_a_forced_rebalance_is_another_generation_and_an_expired_member_is_gone(
         assert group.expire(client_id="me") == [member.member_id]
         (again,) = group.wait_stable(members=1, timeout=60)
         assert again.member_id != member.member_id
+
+
+def test_a_wait_that_ends_while_the_coordinator_is_looked_for_says_what_was_seen(three: Cluster) -> None:
+    with pytest.raises(WaitTimeout, match=r"no member of group \S+ has joined|is loading group|coordinator"):
+        three.group().wait_stable(members=1, timeout=0.0)
