@@ -24,8 +24,6 @@ def add_control_options(parser: argparse.ArgumentParser) -> None:
 
 def controls(options: argparse.Namespace) -> list[ControlClient]:
     """Return the clients of the control APIs; WrongCall if there is none."""
-    from barnabas.testing._control import ControlClient
-
     given = options.control or os.environ.get("BARNABAS_CONTROL", "")
     urls = [url for part in given.split(",") if (url := part.strip())]
     if not urls:
@@ -33,9 +31,16 @@ def controls(options: argparse.Namespace) -> list[ControlClient]:
             "no control API is named: write --control URL, or set BARNABAS_CONTROL; `barnabas run` sets it, and "
             "`barnabas up --control` prints the URLs"
         )
-    if wrong := next((url for url in urls if not url.startswith("http://:")), None):
-        raise WrongCall(f"--control {wrong}: write it as http://:TOKEN@HOST:PORT")
-    return [ControlClient(url) for url in urls]
+    return [_client(url) for url in urls]
+
+
+def _client(url: str) -> ControlClient:
+    from barnabas.testing._control import ControlClient
+
+    try:
+        return ControlClient(url)
+    except ValueError:
+        raise WrongCall(f"--control {url}: write it as http://:TOKEN@HOST:PORT") from None
 
 
 def call(control: ControlClient, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -35,6 +35,10 @@ class Unreachable(ClusterError):  # noqa: N818 - the state of a broker
     """The broker does not answer: it has ended, or is paused."""
 
 
+_ANSWER_S = 60.0
+"""The time that a broker may take for a request that does not wait; a stopped process would take for ever."""
+
+
 class PendingCall:
     """A request whose response is not read yet: one of several in parallel, or a wait."""
 
@@ -49,7 +53,11 @@ class PendingCall:
 
     def result(self) -> dict[str, Any]:
         """Wait for the response and return it; `ControlRefusal` or `Unreachable`."""
-        answer: dict[str, Any] = json.loads(self.data())
+        data = self.data()
+        try:
+            answer: dict[str, Any] = json.loads(data)
+        except ValueError:
+            raise Unreachable(f"{self._client.address} is not the control API of a broker") from None
         return answer
 
     def data(self) -> bytes:
@@ -65,17 +73,29 @@ class PendingCall:
         self._client.give_back(self._connection)
         self._read = True
         if response.status >= 400:
-            raise ControlRefusal(response.status, json.loads(data))
+            raise self._refusal(response.status, data)
         return data
+
+    def _refusal(self, status: int, data: bytes) -> ClusterError:
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict) and "message" in answer:
+            return ControlRefusal(status, answer)
+        return Unreachable(
+            f"{self._client.address} is not the control API of a broker: it answers with status {status}"
+        )
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of a response as they come; `ControlRefusal` or `Unreachable`."""
         from http.client import HTTPException
 
+        self._connection.sock.settimeout(None)
         try:
             response = self._connection.getresponse()
             if response.status >= 400:
-                raise ControlRefusal(response.status, json.loads(response.read()))
+                raise self._refusal(response.status, response.read())
             yield from response
         except (OSError, HTTPException) as error:
             raise Unreachable(f"{self._client.address} does not answer: {error}") from error
@@ -91,10 +111,16 @@ class PendingCall:
 class ControlClient:
     """The control API of one broker, for several threads. Connections are kept open for further requests."""
 
-    def __init__(self, url: str) -> None:
-        """`url` has the token as its password: `http://:TOKEN@HOST:PORT`."""
+    def __init__(self, url: str, answer_s: float = _ANSWER_S) -> None:
+        """`url` has the token as its password: `http://:TOKEN@HOST:PORT`; ValueError for any other.
+
+        A request that has no response after `answer_s`, and the time that it may wait, fails.
+        """
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or 0
+        if not (parts.scheme == "http" and parts.password and self._host and self._port):
+            raise ValueError(f"{url} is not of the form http://:TOKEN@HOST:PORT")
+        self._answer_s = answer_s
         self.address = f"{self._host}:{self._port}"
         self._headers = {"Authorization": f"Bearer {parts.password}", "Content-Type": "application/json"}
         self._idle: list[HTTPConnection] = []
@@ -112,6 +138,8 @@ class ControlClient:
         try:
             if connection.sock is None:
                 connection.sock = self._connect()
+            waits_ms = 0 if body is None else body.get("timeout_ms", 0)
+            connection.sock.settimeout(self._answer_s + waits_ms / 1000)
             connection.request(method, path, data, self._headers)
         except OSError as error:
             connection.close()
@@ -136,6 +164,7 @@ class ControlClient:
         the message of an interrupt at that moment.
         """
         connected = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET)
+        connected.settimeout(self._answer_s)
         try:
             connected.connect((self._host, self._port))
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

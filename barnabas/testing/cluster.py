@@ -18,8 +18,10 @@ from barnabas.testing._transcript import REQUESTS, requests, transcript
 from barnabas.testing.aio import (
     AsyncBroker,
     AsyncClock,
+    AsyncFault,
     AsyncGroup,
     AsyncTopic,
+    Lasting,
     View,
     coroutine,
     coroutine_to,
@@ -215,7 +217,7 @@ class Cluster:
         self.close()
 
     async def __aenter__(self) -> AsyncCluster:
-        await in_thread(self.start)
+        await in_thread(self.start, undo=self.close)
         return self.aio
 
     async def __aexit__(self, *_: object) -> None:
@@ -432,6 +434,21 @@ class AsyncCluster(View[Cluster]):
     def group(self, name: str | None = None) -> AsyncGroup:
         """Return a consumer group, by default of a name of its own; it exists when a client has joined it."""
         return AsyncGroup(self.sync.group(name))
+
+    def fault(self, api: OneOrMore[str | int], **fields: Any) -> Lasting[Fault, AsyncFault]:
+        """Install a rule as `Cluster.fault` does: `async with cluster.fault(...) as fault: ...`, or await it.
+
+        `fields` are those of `FaultFields`; topics, groups and brokers may be those of this view.
+        """
+        plain = {name: _viewed(value) for name, value in fields.items()}
+        return Lasting(lambda: self.sync.fault(api, **plain), AsyncFault, Fault.remove)
+
+
+def _viewed(value: Any) -> Any:
+    """Return the object, or the objects of a list, that a view shows; anything else as it is."""
+    if isinstance(value, View):
+        return value.sync
+    return [_viewed(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _text(value: object) -> str:

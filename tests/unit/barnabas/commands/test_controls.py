@@ -90,6 +90,7 @@ def test_a_trace_that_follows_prints_requests_as_they_come_until_the_brokers_end
         (("fault", "add", "Produce", "--error", "NO_SUCH"), 1, "NO_SUCH"),
         (("trace", "--api", "Prodce"), 1, "did you mean Produce?"),
         (("trace", "--control", "127.0.0.1:9"), 2, "write it as http://:TOKEN@HOST:PORT"),
+        (("trace", "--control", "http://:x@127.0.0.1:99999"), 2, "write it as http://:TOKEN@HOST:PORT"),
         (("trace", "--control", "http://:t@127.0.0.1:9"), 1, "127.0.0.1:9 does not answer"),
     ],
 )

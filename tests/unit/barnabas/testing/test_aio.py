@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -82,3 +83,49 @@ def test_an_error_in_the_thread_is_raised_where_it_is_awaited() -> None:
 
     with pytest.raises(KeyError):
         asyncio.run(in_thread(fail))
+
+
+def test_faults_and_disturbances_leave_the_loop_to_the_client_that_they_meet(one: Cluster) -> None:
+    async def run() -> None:
+        cluster = one.aio
+        topic, (broker,) = await cluster.topic(), cluster.brokers
+        async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap) as producer:
+            async with cluster.fault("Produce", topic=topic, broker=[broker], hold="before", count=1) as fault:
+                sending = asyncio.create_task(producer.send_and_wait(topic.name, b"held"))
+                await fault.wait(hits=1, timeout=60)
+                await fault.release()
+                await sending
+            assert broker.sync.control.call("GET", "/v1/faults")["faults"] == []
+            rule = await cluster.fault("Produce", topic=topic, error="INVALID_RECORD")
+            await rule.remove()
+            async with broker.network.cut_off():
+                sending = asyncio.create_task(producer.send_and_wait(topic.name, b"cut off"))
+                assert broker.sync.control.call("GET", "/v1/network")["clients"]
+            await sending
+            slow = await broker.disk.slow(0.001)
+            assert broker.sync.disk.fault["fault"] == "slow"
+            await slow.heal()
+            assert broker.sync.disk.fault == {}
+        assert len(await topic.expect(2)) == 2
+        assert broker.node_id == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("loop_ends", [False, True])
+def test_what_a_cancelled_task_has_begun_is_undone(loop_ends: bool) -> None:
+    go_on, undone = threading.Event(), threading.Event()
+
+    async def run() -> None:
+        task = asyncio.create_task(in_thread(go_on.wait, undo=undone.set))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if not loop_ends:
+            go_on.set()
+            await asyncio.to_thread(undone.wait, 60)
+
+    asyncio.run(run())
+    go_on.set()
+    assert undone.wait(60)
