@@ -26,7 +26,7 @@ def own_alterations(
     broker: BrokerServer, context: RequestContext, request: AlterConfigsRequest
 ) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, else None."""
-    own = own_results(broker, request, AlterConfigsResponse)
+    own = own_results(broker, context, request, AlterConfigsResponse)
     return complete_response(broker, context, request, AlterConfigsResponse, own) if own else None
 
 
@@ -40,7 +40,7 @@ def own_incremental_alterations(
             broker.authorizer.require(context, AclOperation.ALTER_CONFIGS)
         _alter_levels(wanted, validate_only=request.validate_only)
 
-    own = own_results(broker, request, IncrementalAlterConfigsResponse, alter_levels)
+    own = own_results(broker, context, request, IncrementalAlterConfigsResponse, alter_levels)
     return complete_response(broker, context, request, IncrementalAlterConfigsResponse, own) if own else None
 
 

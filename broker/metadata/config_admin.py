@@ -4,7 +4,8 @@
     settings of one broker           accepted by that broker only; for another broker id, INVALID_REQUEST
     ssl. and sasl. settings          for all brokers too: INVALID_CONFIG if this broker could not use them
 
-Everything else goes to the controller, which also rejects a resource that a request names twice.
+Everything else goes to the controller, which also rejects a resource that a request names twice, or that the client may
+not alter. To check ssl. settings the broker reads the files that they name: only if the client may alter them.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 from broker.broker_server import BrokerServer
 from broker.network.connection import RequestContext
 from broker.security.security_error import SecurityError
+from controller.acls.acl import AclOperation
 from controller.commands.alter_configs import alter_configs, incremental_alter_configs
 from controller.configs.listener_names import without_listener
 from controller.image import ResourceType
@@ -29,7 +31,11 @@ AlterLevels = Callable[[Any], None]
 
 
 def own_results(
-    broker: BrokerServer, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
+    broker: BrokerServer,
+    context: RequestContext,
+    request: Any,
+    response: type[Any],
+    alter_levels: AlterLevels | None = None,
 ) -> dict[int, Any]:
     """Return the results of the resources that this broker handles itself, by their index in the request."""
     times = Counter((requested.resource_type, requested.resource_name) for requested in request.resources)
@@ -46,7 +52,8 @@ def own_results(
             elif kind == ResourceType.BROKER:
                 if name:
                     _check_own_id(broker, name, "Unexpected broker id, expected")
-                _check_security(broker, type(request)(resources=[requested], validate_only=False))
+                if _may_alter(broker, context):
+                    _check_security(broker, type(request)(resources=[requested], validate_only=False))
                 continue
             else:
                 continue
@@ -72,6 +79,10 @@ async def complete_response(
     results = [own[index] if index in own else next(others) for index in range(len(request.resources))]
     complete: Message = response(responses=results)
     return complete
+
+
+def _may_alter(broker: BrokerServer, context: RequestContext) -> bool:
+    return broker.authorizer is None or broker.authorizer.may_on_cluster(context, AclOperation.ALTER_CONFIGS)
 
 
 def _check_security(broker: BrokerServer, request: Any) -> None:

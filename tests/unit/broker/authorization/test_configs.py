@@ -117,3 +117,18 @@ def test_what_is_altered_besides_a_logger_is_authorized_as_the_clients_too(guard
     }
     guarded.add("allow User:alice ALTER_CONFIGS TOPIC:t1")
     assert set_level(guarded, (TOPIC, "t1"), (GROUP, "g1"))[TOPIC, "t1"] == 0
+
+
+@pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+def test_security_settings_are_checked_only_for_a_client_that_may_alter_them(guarded: GuardedNode, key: ApiKey) -> None:
+    """The check reads the files that the settings name."""
+    config = {"name": "listener.name.sasl.plain.sasl.jaas.config", "value": "damaged"}
+    wanted = [{"resource_type": BROKER, "resource_name": "1", "configs": [config]}]
+
+    def altered() -> int:
+        (result,) = guarded.ask(key, 1, resources=wanted, validate_only=True).responses
+        return int(result.error_code)
+
+    assert altered() == CLUSTER_REFUSED
+    guarded.add("allow User:alice ALTER_CONFIGS CLUSTER:kafka-cluster")
+    assert altered() == ErrorCode.INVALID_CONFIG
