@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+MAX_THROTTLE_MS = (1 << 31) - 1
+"""The longest throttle time that fits into a response."""
+
 
 class SampleWindow(NamedTuple):
     """The samples of a rate: how many, and the length of each."""
@@ -62,9 +65,14 @@ class Rate:
         return not self._samples or now_ms - self._samples[-1][0] >= self._window.span_ms
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """Return for how long nothing may be recorded until the rate is `limit` again; 0 if it is not above it."""
+        """Return for how long nothing may be recorded until the rate is `limit` again; 0 if it is not above it.
+
+        `MAX_THROTTLE_MS` at most: 3 MB in one request are above a quota of one byte per second for 34 days.
+        """
         rate = self.per_second(now_ms)
-        return round((rate - limit) / limit * self.measured_ms(now_ms)) if rate > limit else 0
+        if rate <= limit:
+            return 0
+        return round(min((rate - limit) / limit * self.measured_ms(now_ms), MAX_THROTTLE_MS))
 
     def _drop_old(self, now_ms: float) -> None:
         samples, span_ms = self._samples, self._window.span_ms

@@ -8,11 +8,12 @@ The active controller counts the mutations of a `controller_mutation_rate` (`con
 in its response is applied here.
 
 A response is not delayed: it has the throttle time, and the connection is muted for as long, so that a client that
-ignores the field is throttled as well. Followers are exempt, and so is what brokers send each other. The response of a
-Fetch above the quota has its records, where Kafka sends an empty one: the client gets the same bytes per second.
+ignores the field is throttled as well. Followers are exempt, and so is what brokers send each other, unless there is an
+authorizer and the client may not act as a broker (CLUSTER_ACTION). The response of a Fetch above the quota has its
+records, where Kafka sends an empty one: the client gets the same bytes per second.
 
-A listener has it only while there are quotas (`broker.node`). Elsewhere: usage and limits (`quota_manager`),
-muting (`broker.network.connection_protocol`).
+A listener has it only while there are quotas (`broker.node`), behind SASL: requests that authenticate do not count.
+Elsewhere: usage and limits (`quota_manager`), muting (`broker.network.connection_protocol`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from protocol.primitives import Part, part_size, read_parts
 if TYPE_CHECKING:
     import asyncio
 
+    from broker.authorization.request_authorizer import RequestAuthorizer
     from broker.network.connection import Connection
     from broker.network.connection_protocol import Dispatch, Response
     from broker.quotas.quota_manager import QuotaManager
@@ -64,8 +66,10 @@ class ThrottlingDispatcher:
         metadata: _Metadata,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
+        authorizer: RequestAuthorizer | None = None,
     ) -> None:
         """`quotas` is shared by all listeners; `clock` is in seconds, finer than the loop's."""
+        self._authorizer = authorizer
         self._dispatch = dispatch
         self._quotas = quotas
         self._metadata = metadata
@@ -80,7 +84,7 @@ class ThrottlingDispatcher:
         self._quotas.apply(quotas)
         begun, received_bytes = self._clock(), len(frame)
         header, body_at = decode_request_header(frame)
-        is_exempt = _is_of_a_broker(header, frame, body_at)
+        is_exempt = _is_of_a_broker(header, frame, body_at) and self._may_be_a_broker(connection)
         outcome = self._dispatch(frame, connection)
         if is_exempt:
             return outcome
@@ -89,6 +93,10 @@ class ThrottlingDispatcher:
         if not isinstance(outcome, DeferredResponse):
             return finish(outcome)
         return DeferredResponse(outcome.api_key, _then(outcome.response, finish, self._loop))
+
+    def _may_be_a_broker(self, connection: Connection) -> bool:
+        authorizer = self._authorizer
+        return authorizer is None or authorizer.may_on_cluster(connection, AclOperation.CLUSTER_ACTION)
 
     def _throttle(
         self,
@@ -116,7 +124,7 @@ class ThrottlingDispatcher:
 
 
 def _is_of_a_broker(header: RequestHeader, frame: memoryview, body_at: int) -> bool:
-    """Return whether a request is one that brokers send each other; the dispatcher reports a damaged one."""
+    """Return whether a request is of the kind that brokers send each other; the dispatcher reports a damaged one."""
     key, version, _, _ = header
     if key is not ApiKey.FETCH:
         route = ROUTES.get(key)

@@ -6,7 +6,7 @@ are ms of a monotonic clock and never go back.
 
 from __future__ import annotations
 
-from broker.quotas.rate import SampleWindow
+from broker.quotas.rate import MAX_THROTTLE_MS, SampleWindow
 
 
 class TokenBucket:
@@ -37,7 +37,7 @@ class TokenBucket:
     def throttle_ms(self, now_ms: float) -> int:
         """Return the time until the debt is repaid; 0 without one."""
         tokens = self.tokens(now_ms)
-        return min(max(round(-tokens / self._limit * 1000), 1), _MAX_MS) if tokens < 0 else 0
+        return max(round(min(-tokens / self._limit * 1000, MAX_THROTTLE_MS)), 1) if tokens < 0 else 0
 
     def is_full(self, now_ms: float) -> bool:
         """Return whether no token is missing."""
@@ -46,7 +46,3 @@ class TokenBucket:
     @property
     def _most(self) -> float:
         return self._limit * self._window.span_ms / 1000
-
-
-_MAX_MS = (1 << 31) - 1
-"""The longest throttle time that fits into a response."""

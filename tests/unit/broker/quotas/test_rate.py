@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.quotas.rate import Rate, SampleWindow
+from broker.quotas.rate import MAX_THROTTLE_MS, Rate, SampleWindow
 
 WINDOW = SampleWindow(11, 1000)
 
@@ -46,3 +47,10 @@ def test_rate_equals_the_sum_of_the_samples_in_the_window(steps: list[tuple[int,
         elapsed = now - kept[0][0]
         measured = elapsed + max(10 - elapsed // 1000, 0) * 1000
         assert rate.per_second(now) == 1000 * sum(total for _, total in kept) / measured
+
+
+@pytest.mark.parametrize("limit", [1.0, 5e-324])
+def test_throttle_time_fits_into_a_response_however_small_the_limit(limit: float) -> None:
+    rate = Rate(WINDOW)
+    rate.record(100e6, 0)
+    assert rate.throttle_ms(limit, 0) == MAX_THROTTLE_MS

@@ -7,15 +7,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from broker.authorization.audit_log import AuditLog
+from broker.authorization.request_authorizer import RequestAuthorizer
 from broker.dispatch import encode_response
 from broker.network.connection import Connection
 from broker.network.connection_protocol import DeferredResponse
 from broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST
 from broker.quotas.quota_manager import QuotaManager
-from broker.quotas.rate import SampleWindow
+from broker.quotas.rate import MAX_THROTTLE_MS, SampleWindow
 from broker.quotas.throttling_dispatcher import ThrottlingDispatcher, with_throttle_time
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
+from controller.acls.acls_image import AclsImage
+from controller.acls.authorizer import StandardAuthorizer
 from controller.image import MetadataImage, quota_entity
 from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import DecodeError
@@ -30,6 +34,7 @@ from protocol.primitives import Part, read_parts
 from protocol.schema import Message
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_broker import WholeBroker
+from tests.unit.controller.acls.entries import acl, acl_id
 
 APP = quota_entity([("client-id", "app")])
 
@@ -47,9 +52,19 @@ class Throttled:
         self.handling_s = 0.0
         self.now_s = 0.0
         image = MetadataImage(cluster_id="", client_quotas={APP: quotas} if quotas else None)
-        manager = QuotaManager(SampleWindow(11, 1000))
-        self._dispatcher = ThrottlingDispatcher(self._handle, manager, Metadata(image), self.loop, lambda: self.now_s)
+        self._parts = (self._handle, QuotaManager(SampleWindow(11, 1000)), Metadata(image), loop, lambda: self.now_s)
+        self._dispatcher = ThrottlingDispatcher(*self._parts)
         self.connection = Connection(1, "PLAINTEXT", "127.0.0.1")
+
+    def authorize(self, *lines: str) -> None:
+        """Have an authorizer with these entries, written as by `tests.unit.controller.acls.entries`."""
+        builder = AclsImage().change()
+        for number, line in enumerate(lines, 1):
+            builder.add(acl_id(number), acl(line))
+        metadata = Metadata(MetadataImage(cluster_id="", acls=builder.build(), offset=1))
+        standard = StandardAuthorizer((), allow_if_no_acl=False)
+        authorizer = RequestAuthorizer(standard, metadata, AuditLog(self.loop.time))
+        self._dispatcher = ThrottlingDispatcher(*self._parts, authorizer)
 
     def _handle(self, _frame: memoryview, _connection: Connection) -> Any:
         self.now_s += self.handling_s
@@ -118,6 +133,14 @@ def test_a_produce_without_a_response_mutes_its_connection(client_with: ClientWi
     assert client.connection.muted_until > 10
 
 
+def test_a_produce_far_above_the_quota_is_answered(client_with: ClientWith) -> None:
+    client = client_with(**{PRODUCE: 1.0})
+    client.outcome = response(ApiKey.PRODUCE, 9, ProduceResponse(responses=[]))
+    answer = decoded(ApiKey.PRODUCE, 9, client.send(ApiKey.PRODUCE, 9, produce(4_000_000)))
+    assert answer.throttle_time_ms == MAX_THROTTLE_MS
+    assert not client.connection.may_handle
+
+
 def test_a_client_within_its_quota_or_without_one_is_not_throttled(client_with: ClientWith) -> None:
     client = client_with(**{PRODUCE: 1000.0})
     client.outcome = response(ApiKey.PRODUCE, 9, ProduceResponse(responses=[]))
@@ -163,6 +186,22 @@ def test_a_request_of_another_broker_is_not_throttled(client_with: ClientWith) -
     client.outcome = response(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersResponse(markers=[]))
     assert client.send(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers=[])) is client.outcome
     assert client.connection.may_handle
+
+
+@pytest.mark.parametrize("acl", [[], ["allow User:ANONYMOUS CLUSTER_ACTION CLUSTER:kafka-cluster"]])
+def test_a_client_that_may_not_act_as_a_broker_is_throttled_when_it_claims_to_be_one(
+    client_with: ClientWith, acl: list[str]
+) -> None:
+    client = client_with(**{FETCH: 1.0, REQUEST: 1.0})
+    client.authorize(*acl)
+    client.handling_s = 5.0
+    client.outcome = response(ApiKey.FETCH, 17, FetchResponse(responses=[]))
+    client.send(ApiKey.FETCH, 17, fetch(17, replica_id=2))
+    fetched = client.connection.may_handle
+    client.connection.unmute()
+    client.outcome = response(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersResponse(markers=[]))
+    client.send(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers=[]))
+    assert (fetched, client.connection.may_handle) == (bool(acl), bool(acl))
 
 
 def test_time_of_the_event_loop_throttles_for_one_sample_at_most(client_with: ClientWith) -> None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.quotas.rate import SampleWindow
+from broker.quotas.rate import MAX_THROTTLE_MS, SampleWindow
 from broker.quotas.token_bucket import TokenBucket
 
 WINDOW = SampleWindow(11, 1000)
@@ -52,3 +52,9 @@ def test_bucket_equals_one_that_is_filled_every_millisecond(steps: list[tuple[in
         bucket.record(value * 500, now)
         tokens -= value * 500
         assert round(bucket.tokens(now)) == tokens
+
+
+def test_throttle_time_fits_into_a_response_however_small_the_limit() -> None:
+    bucket = TokenBucket(WINDOW, 5e-324, 0)
+    bucket.record(1000, 0)
+    assert bucket.throttle_ms(0) == MAX_THROTTLE_MS
