@@ -104,7 +104,7 @@ class Node:
         self._role = roles[0]  # which does not matter: they share the controller channel
         self._tasks = BackgroundTasks(shared, self.broker)
         self._dispatchers: dict[str, Dispatch] = {}
-        """Those of the listeners for clients, without quotas."""
+        """Those of the listeners for clients, for authenticated clients and without quotas."""
         self._throttled: dict[str, Dispatch] | None = None
         """Those with quotas; None before there were any."""
         self._has_quotas = False
@@ -204,9 +204,9 @@ class Node:
         if self.monitor is not None:
             dispatch = self.monitor.timed(dispatch)
         security = shared.security
-        dispatch, first_request_bytes = security.authenticated(name, dispatch, shared.loop)
         if role is self.broker:
             self._dispatchers[name] = dispatch
+        dispatch, first_request_bytes = security.authenticated(name, dispatch, shared.loop)
         port = await self.shared.server.bind(
             name, listener.host, listener.port, dispatch, security.tls_of(name), first_request_bytes
         )
@@ -227,7 +227,8 @@ class Node:
             self._throttled = self._throttling()
         chosen = self._throttled if self._has_quotas else None
         for name, dispatch in (chosen or self._dispatchers).items():
-            self.shared.server.dispatch_with(name, dispatch)
+            if not self.shared.security.dispatch_with(name, dispatch):
+                self.shared.server.dispatch_with(name, dispatch)
 
     def _throttling(self) -> dict[str, Dispatch]:
         """Return the dispatchers with quotas; imported only now, as few clusters have any."""
@@ -239,7 +240,7 @@ class Node:
         window = SampleWindow(settings["quota.window.num"], 1000 * settings["quota.window.size.seconds"])
         self.quotas = quotas = QuotaManager(window)
         return {
-            name: ThrottlingDispatcher(dispatch, quotas, shared.raft, shared.loop, time.perf_counter)
+            name: ThrottlingDispatcher(dispatch, quotas, shared.raft, shared.loop, time.perf_counter, shared.authorizer)
             for name, dispatch in self._dispatchers.items()
         }
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.security.listener_sasl import ListenerSasl
     from broker.security.listener_tls import ListenerTls
     from broker.security.sasl_authenticator import SaslOptions
+    from broker.security.sasl_dispatcher import SaslDispatcher
     from broker.security.sasl_mechanisms import ClientMechanism
     from broker.security.token_credentials import TokenCredentials
     from broker.settings import Settings
@@ -77,6 +78,7 @@ class ListenerSecurity:
         self._files: dict[str, int] = {}
         self._sasl: dict[str, ListenerSasl] = {}
         self._sasl_options: dict[str, SaslOptions] = {}
+        self._sasl_dispatchers: dict[str, SaslDispatcher] = {}
         self.authentications: dict[str, AuthenticationLog] = {}  # by listener with SASL
 
     def load(self, node_listeners: Iterable[str]) -> None:
@@ -148,7 +150,16 @@ class ListenerSecurity:
         max_bytes: int = self._value(listener, "sasl.server.max.receive.size")
         window = SampleWindow(self._settings["metrics.num.samples"], self._settings["metrics.sample.window.ms"])
         log = self.authentications.setdefault(listener, AuthenticationLog(listener, window))
-        return SaslDispatcher(dispatch, options, loop, failure_delay_s=delay_s, log=log), max_bytes
+        authenticating = SaslDispatcher(dispatch, options, loop, failure_delay_s=delay_s, log=log)
+        self._sasl_dispatchers[listener] = authenticating
+        return authenticating, max_bytes
+
+    def dispatch_with(self, listener: str, dispatch: Dispatch) -> bool:
+        """Hand the requests of authenticated clients to another dispatcher; False if the listener has no SASL."""
+        found = self._sasl_dispatchers.get(listener)
+        if found is not None:
+            found.dispatch_with(dispatch)
+        return found is not None
 
     def login(self, role: str, listener: str) -> tuple[str, ClientMechanism] | None:
         """Return the mechanism for a connection to a listener of a `controller` or `broker`; None if it needs none.

@@ -49,6 +49,10 @@ class SaslDispatcher:
         self._loop = loop
         self._failure_delay_s = failure_delay_s
 
+    def dispatch_with(self, dispatch: Dispatch) -> None:
+        """Hand the later requests of authenticated clients to another dispatcher."""
+        self._dispatch = dispatch
+
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
         """Handle one frame. `DecodeError` and `Disconnect` mean that the connection must be closed."""
         authenticator = connection.authenticator
