@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import Callable
-from typing import IO, Any, NamedTuple
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from joserfc.jwk import KeySet
@@ -20,10 +22,14 @@ from broker.network.listeners import is_loopback
 from broker.security.security_error import SecurityError
 from storage.disk import Disk, reason
 
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
+
 _SETTING = "sasl.oauthbearer.jwks.endpoint.url"
 _KEY_TYPES = ("RSA", "EC", "OKP")
 _MAX_BYTES = 1024 * 1024
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 10.0  # for a connection, and for each read
+_MOST_S = 30.0  # for the whole answer, which a server could send byte by byte
 _FILE_INTERVAL_S = 5.0
 
 _log = logging.getLogger("broker.security")
@@ -44,13 +50,13 @@ class Jwks:
     def __init__(self, url: str, times: JwksTimes, disk: Disk) -> None:
         """`SecurityError` if the URL is not one of a file, of HTTPS, or of HTTP on this machine."""
         parts = urlsplit(url)
-        self._read: Callable[[], bytes]
+        self._new_reading: Callable[[], _KeyFile | _Download]
         if parts.scheme == "file":
             path = unquote(parts.path)
-            self._read = lambda: disk.read_file(path)
+            self._new_reading = lambda: _KeyFile(path, disk)
             times = times._replace(refresh_s=min(times.refresh_s, _FILE_INTERVAL_S))
         elif parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-            self._read = lambda: _fetch(url)
+            self._new_reading = lambda: _Download(url)
         else:
             raise SecurityError(
                 f"{_SETTING}={url}: write file:///PATH or https://HOST/...; plain HTTP would let the network "
@@ -96,7 +102,13 @@ class Jwks:
 
     async def _load(self, loop: asyncio.AbstractEventLoop) -> None:
         self._read_at_s, self._is_key_missing = loop.time(), False
-        data = await loop.run_in_executor(None, self._read)
+        reading = self._new_reading()
+        late = loop.call_later(_MOST_S, reading.give_up)
+        try:
+            data = await loop.run_in_executor(None, reading.read)
+        finally:
+            late.cancel()
+            reading.give_up()  # if the node stops: a process ends only once its threads have
         if data != self._data:
             self._keys = parse_jwks(data)
             if self._data:
@@ -117,24 +129,87 @@ def parse_jwks(data: bytes) -> KeySet:
     raise ValueError("it has no public key for signatures")
 
 
-def _fetch(url: str) -> bytes:
-    """Return the body at a URL; OSError if that fails, or if the answer leads to another URL."""
-    from http.client import HTTPException
-    from urllib.request import HTTPRedirectHandler, build_opener
+class _Download:
+    """One download from a URL, in a thread, that the event loop can give up."""
 
-    class NoRedirects(HTTPRedirectHandler):
-        def redirect_request(self, *_: Any) -> None:
-            return None
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._sockets: list[socket.socket] = []
+        self._is_given_up = False
 
-    response: IO[bytes]
-    try:
-        with build_opener(NoRedirects).open(url, timeout=_TIMEOUT_S) as response:
-            data = response.read(_MAX_BYTES + 1)
-    except HTTPException as error:
-        raise OSError(f"an invalid HTTP response: {type(error).__name__}") from None
-    if len(data) > _MAX_BYTES:
-        raise OSError(f"the answer has more than {_MAX_BYTES} bytes")
-    return data
+    def read(self) -> bytes:
+        """Return the body; OSError if that fails or is given up, or if the answer leads to another URL."""
+        from http.client import HTTPException
+
+        response: IO[bytes]
+        try:
+            with self._opener().open(self._url, timeout=_TIMEOUT_S) as response:
+                data = response.read(_MAX_BYTES + 1)
+        except (HTTPException, OSError) as error:
+            if isinstance(error, OSError) and not self._is_given_up:
+                raise
+            failure = type(error).__name__
+        else:
+            failure = ""
+        if self._is_given_up:
+            raise OSError(f"the answer is not complete after {_MOST_S:g} s")
+        if failure:
+            raise OSError(f"an invalid HTTP response: {failure}")
+        if len(data) > _MAX_BYTES:
+            raise OSError(f"the answer has more than {_MAX_BYTES} bytes")
+        return data
+
+    def give_up(self) -> None:
+        """Let `read` fail at once."""
+        self._is_given_up = True
+        for each in self._sockets:
+            with suppress(OSError):
+                socket.socket.shutdown(each, socket.SHUT_RDWR)  # that of TLS sockets would change what is being read
+
+    def _opener(self) -> OpenerDirector:
+        """Return an opener that follows no redirection, and whose sockets are known here."""
+        from http.client import HTTPConnection, HTTPSConnection
+        from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, build_opener
+
+        sockets = self._sockets
+
+        class NoRedirects(HTTPRedirectHandler):
+            def redirect_request(self, *_: Any) -> None:
+                return None
+
+        class Plain(HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.append(self.sock)
+
+        class Encrypted(HTTPSConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.append(self.sock)
+
+        class Http(HTTPHandler):
+            def http_open(self, request: Any) -> Any:
+                return self.do_open(Plain, request)
+
+        class Https(HTTPSHandler):
+            def https_open(self, request: Any) -> Any:
+                return self.do_open(Encrypted, request)
+
+        return build_opener(NoRedirects, Http, Https)
+
+
+class _KeyFile:
+    """One reading of a file."""
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self._path = path
+        self._disk = disk
+
+    def read(self) -> bytes:
+        return self._disk.read_file(self._path)
+
+    def give_up(self) -> None:
+        """Do nothing: a file is read as fast as the disk is."""
 
 
 def _why(error: Exception) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.security import jwks as jwks_module
 from broker.security.jwks import Jwks, JwksTimes, parse_jwks
 from broker.security.security_error import SecurityError
 from storage.disk import OsDisk
@@ -183,7 +185,7 @@ def test_keys_of_a_server_with_another_certificate_are_refused_and_the_old_ones_
         path = tmp_path / "keys.json"
         jwks = Jwks(IdentityProvider("old").write(path), TIMES, OsDisk())
         await jwks.load(loop)
-        jwks._read = Jwks(url, TIMES, OsDisk())._read
+        jwks._new_reading = Jwks(url, TIMES, OsDisk())._new_reading
         await jwks.refresh(loop)
         assert ids(jwks) == ["old"]
 
@@ -249,3 +251,33 @@ def test_an_answer_that_is_not_http_is_no_source_of_keys(answer: bytes, caplog: 
 def test_set_without_public_keys_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not a JWKS|no public key"):
         parse_jwks(data)
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["headers", "body"])
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_an_answer_that_comes_byte_by_byte_is_given_up(
+    head: bytes, encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte is in time for a limit of single reads."""
+    certificates = Certificates(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.trusted))
+    monkeypatch.setattr(jwks_module, "_MOST_S", 0.2)
+    pause = threading.Event()
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        with contextlib.suppress(OSError):  # the broker has closed the connection
+            request.wfile.write(head)
+            for _ in range(600):
+                request.wfile.write(b"h")
+                pause.wait(0.05)
+
+    async def check(url: str) -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(SecurityError, match=r"not complete after 0.2 s"):
+            await Jwks(url, TIMES, OsDisk()).load(loop)
+        monkeypatch.setattr(jwks_module, "_MOST_S", 3600.0)
+        with pytest.raises(TimeoutError):  # as by the stop of the node, which waits for the thread afterwards
+            await asyncio.wait_for(Jwks(url, TIMES, OsDisk()).load(loop), 0.2)
+
+    with served(answer, certificates.issue("server", "127.0.0.1") if encrypted else None) as url:
+        asyncio.run(asyncio.wait_for(check(url), 20))
