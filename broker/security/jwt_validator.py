@@ -18,6 +18,7 @@ from broker.security.oauthbearer import BearerToken, InvalidToken
 # No `none`, and no HMAC: a public key must never be the secret of a signature (CVE-2015-9235).
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _PARTS = 3
+_MAX_LIFETIME_MS = (1 << 63) - 1  # what fits into the response
 
 
 class JwtExpectations(NamedTuple):
@@ -59,7 +60,7 @@ class JwtValidator:
         scope = claims.get(self._expected.scope_claim, "")
         if not isinstance(scope, str) and not (isinstance(scope, list) and all(isinstance(one, str) for one in scope)):
             raise InvalidToken(f"its claim {self._expected.scope_claim} is neither a text nor a list of texts")
-        return BearerToken(user.strip(), max(0, lifetime_ms))
+        return BearerToken(user.strip(), min(max(0, lifetime_ms), _MAX_LIFETIME_MS))
 
     def _key_of(self, token: GuestProtocol) -> Key:
         """Return the key that a token names; the only key if it names none."""

@@ -115,6 +115,10 @@ def test_expired_token_or_one_without_expiry_is_refused(expiry: object) -> None:
         validate(PROVIDER.token(now_s=NOW_S - 100, exp=expiry))
 
 
+def test_lifetime_of_a_token_fits_into_the_response() -> None:
+    assert validate(PROVIDER.token(now_s=NOW_S, exp=10**400)).lifetime_ms == 2**63 - 1
+
+
 def test_clock_skew_is_allowed_and_does_not_lengthen_the_session() -> None:
     assert validate(PROVIDER.token(now_s=NOW_S - 100, exp=NOW_S - 10)).lifetime_ms == 0
     assert validate(PROVIDER.token(now_s=NOW_S + 20)).user == "alice"
