@@ -26,6 +26,7 @@ CONTROLLER_MUTATION = "controller_mutation_rate"
 USER, CLIENT_ID = "user", "client-id"
 
 _MAX_CACHED = 10_000
+_MAX_CACHED_CHARACTERS = 256
 
 
 class Quota(NamedTuple):
@@ -51,8 +52,6 @@ class ClientQuotas:
         asked = (kind, user, client_id)
         if asked in self._found:
             return self._found[asked]
-        if len(self._found) >= _MAX_CACHED:  # clients choose their ids
-            self._found.clear()
         found = next(
             (
                 Quota(self._quotas[entity][kind], shared_by)
@@ -63,7 +62,11 @@ class ClientQuotas:
         )
         if found is not None and math.isinf(found.limit):
             found = None
-        self._found[asked] = found
+        # Clients choose their ids.
+        if len(user) + len(client_id) <= _MAX_CACHED_CHARACTERS:
+            if len(self._found) >= _MAX_CACHED:
+                self._found.clear()
+            self._found[asked] = found
         return found
 
 

@@ -37,3 +37,11 @@ def test_other_clients_have_no_quota() -> None:
     assert quotas.of_client(PRODUCE, "ann", "other") is None
     assert quotas.of_client(PRODUCE, "bob", "app") is None
     assert quotas.of_client(FETCH, "ann", "app") is None
+
+
+def test_long_client_ids_are_not_kept() -> None:
+    quotas = ClientQuotas({entity(client_id=None): {PRODUCE: 1.0}})
+    for number in range(10):
+        assert quotas.of_client(PRODUCE, "ann", f"{number}" * 30_000) is not None
+    assert quotas.of_client(PRODUCE, "ann", "app") == Quota(1.0, ("", "app"))
+    assert sum(len(client_id) for _, _, client_id in quotas._found) < 1000
