@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 _SEQUENCE, _SET, _OBJECT_ID, _VERSION = 0x30, 0x31, 0x06, 0xA0
 _STRINGS = (12, 19, 20, 22, 27, 28, 30)  # UTF8, Printable, T61, IA5, General, Universal, BMP
+_UTC_TIME = 0x17
+_FIRST_OF_1900S = "50"  # RFC 5280: YY from 50 on is a year of the last century
 _LONG_FORM = 0x80
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -40,13 +42,28 @@ class _Element(NamedTuple):
 def subject_of(certificate: bytes) -> str:
     """Return the subject of a certificate in DER form; `DamagedCertificateError` if it has none."""
     try:
-        outer = next(_elements(certificate))
-        fields = list(_elements(next(_elements(outer.content)).content))
-        if fields[0].tag == _VERSION:
-            fields.pop(0)
-        return _name(fields[4].content)  # after serial number, algorithm, issuer and validity
+        return _name(_fields(certificate)[4].content)
     except (IndexError, StopIteration) as error:
         raise DamagedCertificateError("the certificate is damaged") from error
+
+
+def end_of_validity(certificate: bytes) -> str:
+    """Return when a certificate in DER form expires, as `YYYYMMDDhhmmssZ`; `DamagedCertificateError` without that."""
+    try:
+        _, end = _elements(_fields(certificate)[3].content)
+        text = end.content.decode("ascii")
+    except (IndexError, StopIteration, ValueError) as error:
+        raise DamagedCertificateError("the certificate is damaged") from error
+    if end.tag != _UTC_TIME:
+        return text
+    return ("20" if text < _FIRST_OF_1900S else "19") + text
+
+
+def _fields(certificate: bytes) -> list[_Element]:
+    """Return serial number, algorithm, issuer, validity, subject and what follows them."""
+    outer = next(_elements(certificate))
+    fields = list(_elements(next(_elements(outer.content)).content))
+    return fields[1:] if fields[0].tag == _VERSION else fields
 
 
 def _name(content: bytes) -> str:

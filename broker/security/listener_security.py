@@ -101,7 +101,7 @@ class ListenerSecurity:
                 with _naming(listener):
                     self.login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
-                self._of_nodes[listener] = self._new_client_context(listener)
+                self._of_nodes[listener] = self._new_client_context(listener, self._of_clients.get(listener))
         if self._of_clients or self._of_nodes:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
@@ -198,7 +198,7 @@ class ListenerSecurity:
         """Read all keys and certificates again, for new connections."""
         try:
             of_clients = {listener: self._new_listener_tls(listener) for listener in self._of_clients}
-            of_nodes = {listener: self._new_client_context(listener) for listener in self._of_nodes}
+            of_nodes = {listener: self._new_client_context(listener, None) for listener in self._of_nodes}
         except SecurityError as error:
             _log.error("New certificates or ssl settings are invalid; the old ones stay in use: %s", error)
             return
@@ -235,9 +235,13 @@ class ListenerSecurity:
 
     def _new_listener_tls(self, listener: str) -> ListenerTls:
         from broker.security.listener_tls import ListenerTls
+        from broker.security.ssl_contexts import check_not_expired
 
+        value = partial(self._value, listener)
         with _naming(listener):
-            return ListenerTls(partial(self._value, listener), self._disk, self._client_auth(listener))
+            tls = ListenerTls(value, self._disk, self._client_auth(listener))
+            check_not_expired(value, self._disk, self._now_ms())
+            return tls
 
     def _client_auth(self, listener: str) -> str:
         """Return whether clients need certificates; with SASL only if that is set for the listener itself (KIP-684)."""
@@ -245,14 +249,20 @@ class ListenerSecurity:
             return self._dynamic_config.own_of_listener(listener, "ssl.client.auth") or "none"
         return str(self._value(listener, "ssl.client.auth"))
 
-    def _new_client_context(self, listener: str) -> ssl.SSLContext:
-        from broker.security.ssl_contexts import client_context
+    def _new_client_context(self, listener: str, own: ListenerTls | None) -> ssl.SSLContext:
+        """Return the context for connections to that listener of other nodes; check that it could connect to `own`."""
+        from broker.security.ssl_contexts import check_not_expired, check_own_certificate, client_context
 
         with _naming(listener):
-            return client_context(partial(self._value, listener), self._disk)
+            context = client_context(value, self._disk)
+            check_not_expired(value, self._disk, self._now_ms())
+            if own is not None:
+                check_own_certificate(own.context, value, self._disk)
+            return context
 
 
 def _new_nonce() -> str:
+        value = partial(self._value, listener)
     """Return a nonce of random bytes of OpenSSL."""
     import ssl
 

@@ -11,8 +11,10 @@ import os
 import re
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 
+from broker.security.distinguished_name import DamagedCertificateError, end_of_validity
 from broker.security.key_stores import KeyStore, Lookup, key_store, trusted_certificates
 from broker.security.security_error import SecurityError
 from storage.disk import Disk
@@ -20,6 +22,8 @@ from storage.disk import Disk
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFICATION = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _MAX_PEM_BYTES = 60_000  # a pipe holds 64 KiB
+_HANDSHAKE_ROUNDS = 4
+_END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
 _TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
 
@@ -46,6 +50,50 @@ def client_context(value: Lookup, disk: Disk) -> ssl.SSLContext:
     context.check_hostname = bool(value("ssl.endpoint.identification.algorithm"))
     _configure(context, value, disk, key_store(value, disk))
     return context
+
+
+def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> None:
+    """Raise `SecurityError` if a node with these settings could not connect to the listener `server` of another one.
+
+    That is tried in memory (Kafka: `SslEngineValidator`), if trusted certificates are configured.
+    """
+    if trusted_certificates(value, disk) is None:
+        return
+    client = client_context(value, disk)
+    client.check_hostname = False  # the names of other nodes are unknown here
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    try:
+        for _ in range(_HANDSHAKE_ROUNDS):
+            for side in sides:
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        found = f"{error.verify_message}; other nodes would refuse it too. Does ssl.truststore have its authority?"
+    except ssl.SSLError as error:
+        found = f"{error.reason or error}; the other nodes could not connect to this one, nor it to them"
+    else:
+        return
+    keys = key_store(value, disk)
+    raise SecurityError(f"{'' if keys is None else keys.origin}: this node refuses its own certificate: {found}")
+
+
+def check_not_expired(value: Lookup, disk: Disk, now_ms: int) -> None:
+    """Raise `SecurityError` if the certificate of the key store, which can be read, has expired: clients refuse it."""
+    keys = key_store(value, disk)
+    if keys is None:
+        return
+    first = keys.chain.decode("ascii", "replace").partition(_END_OF_CERTIFICATE)[0] + _END_OF_CERTIFICATE
+    try:
+        end = end_of_validity(ssl.PEM_cert_to_DER_cert(first))
+    except (DamagedCertificateError, ValueError):
+        return  # OpenSSL has read it
+    if end < datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H%M%SZ"):
+        day = f"{end[:4]}-{end[4:6]}-{end[6:8]}"
+        raise SecurityError(f"{keys.origin}: the certificate expired on {day}: replace it by a renewed one")
 
 
 def _configure(context: ssl.SSLContext, value: Lookup, disk: Disk, keys: KeyStore | None) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from broker.security.distinguished_name import DamagedCertificateError, subject_of
+from broker.security.distinguished_name import DamagedCertificateError, end_of_validity, subject_of
 from tests.certificates import Subject, self_signed
 
 
@@ -56,3 +60,24 @@ def test_damaged_certificate_has_no_subject(damage: object) -> None:
     data = der([[(NameOID.COMMON_NAME, "a")]])
     with pytest.raises(DamagedCertificateError):
         subject_of(damage(data))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("end", "written"),
+    [
+        (datetime(2049, 12, 31, 23, 59, 58, tzinfo=UTC), "20491231235958Z"),
+        (datetime(2050, 1, 1, tzinfo=UTC), "20500101000000Z"),
+    ],
+)
+def test_end_of_validity_has_four_digits_of_the_year_in_both_forms(end: datetime, written: str) -> None:
+    key, certificate = self_signed([[(NameOID.COMMON_NAME, "a")]])
+    name, serial = certificate.subject, certificate.serial_number
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    signed = x509.CertificateBuilder(name, name, key.public_key(), serial, begin, end).sign(key, hashes.SHA256())
+    assert end_of_validity(signed.public_bytes(Encoding.DER)) == written
+
+
+@pytest.mark.parametrize("data", [b"", b"\x30", b"\x30\x00", bytes(100)])
+def test_damaged_certificate_has_no_end(data: bytes) -> None:
+    with pytest.raises(DamagedCertificateError):
+        end_of_validity(data)

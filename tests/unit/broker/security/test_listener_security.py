@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +25,15 @@ def certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
 
 
-def listener_security(**settings: str) -> tuple[ListenerSecurity, DynamicConfig]:
+def listener_security(now_ms: int = 0, /, **settings: str) -> tuple[ListenerSecurity, DynamicConfig]:
     dynamic_config = DynamicConfig(check_settings({name: Option(text, "test") for name, text in settings.items()}))
     return ListenerSecurity(
-        dynamic_config.start, dynamic_config, UnsyncedDisk(), partial(MetadataImage, cluster_id="c"), lambda: 0, None
+        dynamic_config.start,
+        dynamic_config,
+        UnsyncedDisk(),
+        partial(MetadataImage, cluster_id="c"),
+        lambda: now_ms,
+        None,
     ), dynamic_config
 
 
@@ -131,3 +137,25 @@ def test_client_certificates_beside_sasl_are_verified_only_if_the_listener_says_
         tls = security.tls_of("SASL_SSL")
         assert tls is not None
         assert (tls.context.verify_mode is ssl.CERT_REQUIRED) is verified
+
+
+def test_certificate_that_other_nodes_would_refuse_is_refused_at_the_listener_of_nodes(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    (tmp_path / "others").mkdir()
+    foreign = {"ssl.truststore.location": str(Certificates(tmp_path / "others").trusted)}
+    settings = {"listeners": "SSL://:1"} | certificates.broker_settings() | foreign
+    with pytest.raises(SecurityError, match=r"^listener SSL: ssl.keystore.location=.*refuses its own certificate"):
+        listener_security(**settings)[0].load(["SSL"])
+    listener_security(**settings)[0].load([])  # only clients connect to it
+
+
+@pytest.mark.parametrize("listeners", ["SSL://:1", "PLAINTEXT://:1"])
+def test_expired_certificate_is_refused_for_clients_and_for_nodes(certificates: Certificates, listeners: str) -> None:
+    expired = certificates.issue("expired", "127.0.0.1", expires=datetime.now(UTC) - timedelta(days=2))
+    settings = certificates.broker_settings(ssl_keystore_location=str(expired)) | {"listeners": listeners}
+    security, _ = listener_security(round(datetime.now(UTC).timestamp() * 1000), **settings)
+    with pytest.raises(
+        SecurityError, match=r"^listener SSL: ssl.keystore.location=.*expired.pem: the certificate expired"
+    ):
+        security.load([] if listeners == "SSL://:1" else ["SSL"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.security.security_error import SecurityError
-from broker.security.ssl_contexts import client_context, server_context
+from broker.security.ssl_contexts import check_not_expired, check_own_certificate, client_context, server_context
 from controller.configs import BROKER_CONFIGS, parse_value
 from storage.disk import UnsyncedDisk
 from tests.certificates import Certificates, encrypted_pem, plain_pem
@@ -141,3 +142,37 @@ def test_certificate_of_another_key_is_refused() -> None:
     }
     with pytest.raises(SecurityError, match=r"ssl.keystore.key: the certificate belongs to another private key"):
         server(settings)
+
+
+def expired(certificates: Certificates) -> dict[str, str]:
+    """Return the settings of a broker whose certificate expired 2 days ago."""
+    path = certificates.issue("expired", "127.0.0.1", expires=datetime.now(UTC) - timedelta(days=2))
+    return certificates.broker_settings() | {"ssl.keystore.location": str(path)}
+
+
+def test_an_expired_certificate_of_a_listener_is_refused_with_its_file_and_day(certificates: Certificates) -> None:
+    settings = expired(certificates)
+    now_ms = round(datetime.now(UTC).timestamp() * 1000)
+    day = (datetime.now(UTC) - timedelta(days=2)).date()
+    why = f"^ssl.keystore.location={settings['ssl.keystore.location']}: the certificate expired on {day}: replace it"
+    with pytest.raises(SecurityError, match=why):
+        check_not_expired(lookup(settings), UnsyncedDisk(), now_ms)
+    check_not_expired(lookup(settings), UnsyncedDisk(), now_ms - 3 * 86_400_000)
+    check_not_expired(lookup(certificates.broker_settings()), UnsyncedDisk(), now_ms)
+    check_not_expired(lookup({}), UnsyncedDisk(), now_ms)
+
+
+def test_a_node_checks_that_it_trusts_its_own_certificate(certificates: Certificates, tmp_path: Path) -> None:
+    own, others = certificates.broker_settings(), Certificates(tmp_path).broker_settings()
+    foreign = own | {name: value for name, value in others.items() if "truststore" in name}
+    check_own_certificate(server(own, "required"), lookup(own), UnsyncedDisk())
+    with pytest.raises(SecurityError, match=r"^ssl.keystore.location=.*refuses its own certificate.*truststore"):
+        check_own_certificate(server(foreign), lookup(foreign), UnsyncedDisk())
+    without = {name: value for name, value in own.items() if "truststore" not in name}
+    check_own_certificate(server(without), lookup(without), UnsyncedDisk())  # it trusts the authorities of the system
+
+
+def test_a_node_without_a_version_in_common_with_itself_is_refused(certificates: Certificates) -> None:
+    older, newer = (certificates.broker_settings(ssl_enabled_protocols=name) for name in ("TLSv1.2", "TLSv1.3"))
+    with pytest.raises(SecurityError, match="could not connect to this one"):
+        check_own_certificate(server(older), lookup(newer), UnsyncedDisk())
