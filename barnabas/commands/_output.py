@@ -18,6 +18,8 @@ _PREFIX = re.compile(
     r"|(?:\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error)(?:: |$))+"
 )
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
 SHOWN = 5
 NO_LEADER = -1
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -53,7 +55,7 @@ class Report:
         """Report a success; `facts` are added to the JSON."""
         self._all.append({"name": name, "result": did, **facts})
         if not self._json:
-            sys.stdout.write(f"{did} {name}{f': {note}' if note else ''}\n")
+            sys.stdout.write(printable(f"{did} {name}{f': {note}' if note else ''}") + "\n")
 
     def failed(self, name: str, why: str) -> None:
         """Report a failure."""
@@ -158,14 +160,19 @@ def size_text(size_bytes: int) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as text for a table."""
+    """Return a value as text for a table: on one line, and without what controls a terminal."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple | set):
-        return ",".join(map(str, value)) or "-"
-    return str(value)
+        return printable(",".join(map(str, value))) or "-"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes for control characters, as in Python: clients choose some of the names."""
+    return _CONTROL.sub(lambda found: repr(found.group())[1:-1], text)
 
 
 def _all_numbers(values: Sequence[Any]) -> bool:

@@ -1,12 +1,14 @@
 """Log output of the process: one line per event on standard error, as text or JSON."""
 
 import logging
+import re
 import sys
 import time
 from typing import TextIO
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def configure(level: str, style: str, stream: TextIO | None = None) -> None:
@@ -23,6 +25,10 @@ def configure(level: str, style: str, stream: TextIO | None = None) -> None:
 class _TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line. Control characters are escaped: clients' text in a message must not forge a line."""
+        return _CONTROL.sub(lambda found: repr(found.group())[1:-1], super().formatMessage(record))
 
 
 class _JsonFormatter(logging.Formatter):

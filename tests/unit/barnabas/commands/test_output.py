@@ -46,6 +46,14 @@ def test_value_is_formatted_for_the_table(value: list[int] | int | str | None, s
     assert cell(value) == shown
 
 
+def test_names_of_others_neither_begin_a_line_nor_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "User:a\nALLOW User:b\x1b[2J\x9b\u202eé"
+    print_table(("principal",), [{"principal": name}])
+    Report(argparse.Namespace(command="acl add", json=False)).done("added", name)
+    shown = "User:a\\nALLOW User:b\\x1b[2J\\x9b\\u202eé"
+    assert capsys.readouterr().out == f"PRINCIPAL\n{shown}\nadded {shown}\n"
+
+
 @pytest.mark.parametrize(
     ("size_bytes", "shown"),
     [

@@ -54,3 +54,24 @@ def test_events_below_the_level_are_dropped() -> None:
     log_output.configure("warning", "text", stream)
     logging.getLogger("broker.test").info("chatter")
     assert stream.getvalue() == ""
+
+
+def test_text_of_clients_in_a_message_cannot_forge_a_line() -> None:
+    stream = io.StringIO()
+    log_output.configure("info", "text", stream)
+    logging.getLogger("broker.test").error(
+        "Produce of %s failed\tonce", "a\n2026-01-01 WARNING forged\x1b[2J\x85\u2028é"
+    )
+    text = stream.getvalue()
+    assert text.endswith("failed\tonce\n")
+    assert "a\\n2026-01-01 WARNING forged\\x1b[2J\\x85\\u2028é" in text
+
+
+def test_traceback_keeps_its_lines() -> None:
+    stream = io.StringIO()
+    log_output.configure("info", "text", stream)
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        logging.getLogger("broker.test").exception("failed")
+    assert stream.getvalue().endswith("\nRuntimeError: boom\n")
