@@ -24,6 +24,7 @@ from broker.log_dirs.ownership import CannotStart, refuse_if_full
 from broker.network.listeners import SECURITY_PROTOCOLS, join_host_port, split_host_port
 from broker.network.network_client import UNKNOWN_VERSION
 from broker.network.socket_server import BindError, why_not_bound
+from broker.security.listener_security import METRICS
 from broker.security.security_error import SecurityError
 from broker.shared_server import RoleServer, ServerTime, SharedServer, wall_clock_ms
 from controller.image import Endpoint, MetadataImage
@@ -185,10 +186,13 @@ class Node:
         address = self.settings["barnabas.metrics.listener"]
         host, port = split_host_port(address)
         try:
-            port = await self.monitor.start(host, port)
+            tls = self.shared.security.tls_of(METRICS)
+            context = None if tls is None else lambda: tls.context
+            port = await self.monitor.start(host, port, self.settings["barnabas.metrics.token"], context)
         except OSError as error:
             raise BindError(f"cannot listen on {address} for metrics: {why_not_bound(error)}") from error
-        _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
+        scheme = "http" if tls is None else "https"
+        _log.info("Metrics are at %s://%s/metrics", scheme, join_host_port(host or "*", port))
 
     async def _bind(self, listener: ListenerAddress) -> None:
         """Bind a listener; the port to advertise is known from then on."""

@@ -52,6 +52,7 @@ DEFAULT_ORIGIN = "default"
 """The origin of an option that the program sets because the user did not."""
 
 CONTROL_LISTENER = "barnabas.control.listener"
+METRICS_PROTOCOL = "barnabas.metrics.security.protocol"
 _TEST_PROFILE = "barnabas.test.profile"
 _PROFILE_DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -372,6 +373,7 @@ def warn_of_settings(settings: Settings) -> None:
         )
     _warn_of_super_users(settings)
     _warn_of_open_listeners(settings)
+    _warn_of_open_metrics(settings)
     if settings["delegation.token.secret.key"] and settings.forwarding_protocol == PLAINTEXT:
         _log.warning(
             "delegation.token.secret.key: requests for delegation tokens are refused, because they would be forwarded "
@@ -410,6 +412,29 @@ def _warn_of_open_listeners(settings: Settings) -> None:
             "listen on 127.0.0.1",
             ", ".join(found),
             f", as {ANONYMOUS}" if settings["authorizer.class.name"] else " and do everything",
+        )
+
+
+def _warn_of_open_metrics(settings: Settings) -> None:
+    """Warn if other machines can read the metrics without a token or certificate, or a token on its way."""
+    address, encrypted = settings["barnabas.metrics.listener"], uses_tls(settings[METRICS_PROTOCOL])
+    if not address or is_loopback(split_host_port(address)[0]):
+        return
+    own = settings.explicit.get("listener.name.metrics.ssl.client.auth")
+    by_certificate = encrypted and (settings["ssl.client.auth"] if own is None else own) == "required"
+    if not (settings["barnabas.metrics.token"] or by_certificate):
+        _log.warning(
+            "barnabas.metrics.listener=%s: other machines can read the metrics, with the names of topics and users, "
+            "without authentication. Set barnabas.metrics.token and %s=SSL, or listen on 127.0.0.1",
+            address,
+            METRICS_PROTOCOL,
+        )
+    elif not encrypted:
+        _log.warning(
+            "barnabas.metrics.listener=%s: barnabas.metrics.token is sent without encryption, and can be read. "
+            "Set %s=SSL",
+            address,
+            METRICS_PROTOCOL,
         )
 
 

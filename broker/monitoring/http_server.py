@@ -1,15 +1,26 @@
 """Minimal HTTP server for a scraper and probes: GET and HEAD of a few paths, one request per connection.
 
-A request is at most `REQUEST_BYTES` long and must arrive within `TIMEOUT_S`; the client must read each piece of the
-response within `TIMEOUT_S` too. Connections beyond `MAX_CONNECTIONS` are closed. A response is made and sent in slices
-of `SLICE_S`, between which the event loop runs.
+A request is at most `REQUEST_BYTES` long and must arrive within `TIMEOUT_S`, with the TLS handshake; the client must
+read each piece of the response within `TIMEOUT_S` too. Connections beyond `MAX_CONNECTIONS` are closed. A response is
+made and sent in slices of `SLICE_S`, between which the event loop runs.
+
+With a token, a request must have it as `Authorization: Bearer TOKEN`.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from hmac import compare_digest
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    import ssl
+
+    Stream: TypeAlias = "asyncio.StreamWriter | _EncryptedStream"
 
 REQUEST_BYTES = 8 * 1024
 TIMEOUT_S = 10.0
@@ -38,9 +49,17 @@ class HttpServer:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
+        self._token: bytes | None = None
+        self._tls: Callable[[], ssl.SSLContext] | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen and return the port; OSError if that fails."""
+    async def start(
+        self, host: str, port: int, token: str | None = None, tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> int:
+        """Listen and return the port; OSError if that fails.
+
+        Requests need `token`, if there is one. `tls` returns the context of a new connection.
+        """
+        self._token, self._tls = token.encode() if token else None, tls
         self._server = await asyncio.start_server(self._accept, host or None, port, limit=REQUEST_BYTES)
         listening: int = self._server.sockets[0].getsockname()[1]
         return listening
@@ -58,10 +77,14 @@ class HttpServer:
             writer.transport.abort()
             return
         self._tasks.add(task)
+        encrypted = None if self._tls is None else _EncryptedStream(self._tls(), reader, writer)
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                head = await reader.readuntil(_END)
-            await self._answer(head.decode("latin-1").split("\r\n", 1)[0], writer)
+                head = await (encrypted or reader).readuntil(_END)
+            request_line, *fields = head.decode("latin-1").split("\r\n")
+            await self._answer(request_line, fields, encrypted or writer)
+            if encrypted is not None:
+                encrypted.end()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             writer.transport.abort()
         except Exception:
@@ -71,12 +94,14 @@ class HttpServer:
             self._tasks.discard(task)
             writer.close()
 
-    async def _answer(self, request_line: str, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, request_line: str, fields: Sequence[str], writer: Stream) -> None:
         method, _, rest = request_line.partition(" ")
         target, _, version = rest.partition(" ")
         chunked = version == "HTTP/1.1"
-        page = self._page(method, target, version)
+        page = self._page(method, target, version) if self._is_authorised(fields) else _error(HTTPStatus.UNAUTHORIZED)
         framing = "Transfer-Encoding: chunked\r\n" if chunked else ""
+        if page.status is HTTPStatus.UNAUTHORIZED:
+            framing += "WWW-Authenticate: Bearer\r\n"
         writer.write(
             f"HTTP/1.1 {page.status} {page.status.phrase}\r\nContent-Type: {page.content_type}\r\n"
             f"{framing}Connection: close\r\n\r\n".encode()
@@ -91,6 +116,15 @@ class HttpServer:
             await asyncio.sleep(0)
         if chunked:
             writer.write(b"0\r\n\r\n")
+
+    def _is_authorised(self, fields: Sequence[str]) -> bool:
+        if self._token is None:
+            return True
+        values = (
+            value.strip() for name, _, value in (field.partition(":") for field in fields) if _is_credentials(name)
+        )
+        scheme, _, given = next(values, "").partition(" ")
+        return scheme.lower() == "bearer" and compare_digest(given.strip().encode("latin-1"), self._token)
 
     def _page(self, method: str, target: str, version: str) -> Page:
         if not version.startswith("HTTP/1."):
@@ -111,6 +145,67 @@ class HttpServer:
                 begun, size, piece = self._clock(), 0, []
         if piece:
             yield "".join(piece)
+
+
+class _EncryptedStream:
+    """The stream of a connection with TLS, in memory: a connection counts from before its handshake on."""
+
+    def __init__(self, context: ssl.SSLContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        import ssl  # only here: a node without TLS does not need it
+
+        self._reader, self._writer = reader, writer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._more, self._failed = ssl.SSLWantReadError, ssl.SSLError
+
+    async def readuntil(self, end: bytes) -> bytes:
+        """Return what the client sends up to `end`, after the handshake; raises as a `StreamReader` does."""
+        found = bytearray()
+        while end not in found:
+            if len(found) > REQUEST_BYTES:
+                raise asyncio.LimitOverrunError("the request is too long", len(found))
+            try:
+                data = self._tls.read(REQUEST_BYTES)
+            except self._more:
+                self._flush()
+                encrypted = await self._reader.read(REQUEST_BYTES)
+                if not encrypted:
+                    raise asyncio.IncompleteReadError(bytes(found), None) from None
+                self._incoming.write(encrypted)
+                continue
+            except self._failed as error:
+                self._flush()  # the alert that names the failure
+                self._writer.close()
+                raise ConnectionError(str(error)) from None
+            if not data:
+                raise asyncio.IncompleteReadError(bytes(found), None)
+            found += data
+        return bytes(found[: found.index(end) + len(end)])
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._tls.write(rest) :]
+        self._flush()
+
+    async def drain(self) -> None:
+        """Wait until the client has read most of it."""
+        await self._writer.drain()
+
+    def end(self) -> None:
+        """Send the end of the TLS connection."""
+        with suppress(self._failed):  # the client's part of the end is not awaited
+            self._tls.unwrap()
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._writer.write(self._outgoing.read())
+
+
+def _is_credentials(name: str) -> bool:
+    return name.strip().lower() == "authorization"
 
 
 def _error(status: HTTPStatus, *paths: str) -> Page:

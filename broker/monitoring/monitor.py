@@ -29,6 +29,8 @@ from broker.monitoring.request_times import TimedDispatcher, Times
 from storage.disk import reason
 
 if TYPE_CHECKING:
+    import ssl
+
     from broker.monitoring.monitored import MonitoredNode
     from broker.network.connection_protocol import Dispatch
     from broker.shared_server import SharedServer
@@ -62,9 +64,11 @@ class Monitor:
         self._sampled_at, self._used_s = clock(), _processor_s()
         self._idle = 1.0
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen and return the port; OSError if that fails."""
-        return await self._http.start(host, port)
+    async def start(
+        self, host: str, port: int, token: str | None = None, tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> int:
+        """Listen and return the port; OSError if that fails. `token` and `tls` are those of `HttpServer.start`."""
+        return await self._http.start(host, port, token, tls)
 
     async def stop(self) -> None:
         """Stop listening."""

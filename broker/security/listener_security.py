@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.network.listeners import uses_sasl, uses_tls
 from broker.security.security_error import SecurityError
+from broker.settings import METRICS_PROTOCOL
 from controller.configs.ssl_configs import SSL_CONFIGS
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 24
 _JAAS = "sasl.jaas.config"
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
+METRICS = "METRICS"
+"""The listener that the address for metrics counts as: its settings begin with `listener.name.metrics.`."""
 
 _MECHANISMS = {
     "broker": "sasl.mechanism.inter.broker.protocol",
@@ -95,6 +98,8 @@ class ListenerSecurity:
                 self._sasl_options[endpoint.listener] = self._load_sasl(endpoint.listener)
             if uses_tls(endpoint.security_protocol):
                 self._of_clients[endpoint.listener] = self._new_listener_tls(endpoint.listener)
+        if self._settings["barnabas.metrics.listener"] and uses_tls(self._settings[METRICS_PROTOCOL]):
+            self._of_clients[METRICS] = self._new_listener_tls(METRICS)
         for listener in node_listeners:
             if uses_sasl(self._settings.security_protocol_of(listener)):
                 role = "controller" if listener in self._settings.controller_listeners else "broker"
@@ -253,6 +258,7 @@ class ListenerSecurity:
         """Return the context for connections to that listener of other nodes; check that it could connect to `own`."""
         from broker.security.ssl_contexts import check_not_expired, check_own_certificate, client_context
 
+        value = partial(self._value, listener)
         with _naming(listener):
             context = client_context(value, self._disk)
             check_not_expired(value, self._disk, self._now_ms())
@@ -262,7 +268,6 @@ class ListenerSecurity:
 
 
 def _new_nonce() -> str:
-        value = partial(self._value, listener)
     """Return a nonce of random bytes of OpenSSL."""
     import ssl
 

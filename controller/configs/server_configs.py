@@ -23,6 +23,10 @@ SERVER_CONFIGS = table(
         The token that requests to the control API must have; by default a random one.
     barnabas.metrics.listener STRING '' read-only
         The address, as host:port, that serves metrics in Prometheus' format, /healthz and /readyz; none if empty.
+    barnabas.metrics.security.protocol STRING PLAINTEXT read-only PLAINTEXT|SSL
+        Whether that address is encrypted: with SSL, the ssl settings are those of a listener named METRICS.
+    barnabas.metrics.token PASSWORD null read-only
+        The token that requests to that address must have, as "Authorization: Bearer TOKEN"; none is needed by default.
     barnabas.test.profile BOOLEAN false read-only
         Whether this broker is for tests: nothing is synced to the disk, so a power failure may lose everything, and
         group.initial.rebalance.delay.ms is 0, offsets.topic.num.partitions and transaction.state.log.num.partitions are

@@ -78,6 +78,29 @@ def test_open_listener_with_an_authorizer_names_the_principal_of_its_clients(
     assert "without authentication, as User:ANONYMOUS" in shown
 
 
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({}, "without authentication. Set barnabas.metrics.token and barnabas.metrics.security.protocol=SSL"),
+        ({"barnabas_metrics_security_protocol": "SSL"}, "without authentication"),
+        (
+            {"barnabas_metrics_token": "secret"},
+            "sent without encryption, and can be read. Set barnabas.metrics.security",
+        ),
+        ({"barnabas_metrics_token": "secret", "barnabas_metrics_security_protocol": "SSL"}, None),
+        ({"listener_name_metrics_ssl_client_auth": "required", "barnabas_metrics_security_protocol": "SSL"}, None),
+    ],
+)
+def test_metrics_for_other_machines_need_a_token_or_certificate_and_encryption(
+    warned: Callable[..., list[str]], settings: dict[str, str], remedy: str | None
+) -> None:
+    assert warned(barnabas_metrics_listener="127.0.0.1:9404", **settings) == []
+    shown = warned(barnabas_metrics_listener=":9404", **settings)
+    assert [remedy in line for line in shown if remedy is not None] == [True] * (remedy is not None)
+    assert len(shown) == (remedy is not None)
+    assert "secret" not in "".join(shown)
+
+
 def test_tokens_are_not_forwarded_without_encryption(warned: Callable[..., list[str]]) -> None:
     voters = {"controller_quorum_voters": "1@a:1,2@b:1", "listeners": f"{LOCAL},CONTROLLER://localhost:1"}
     quorum = {"delegation_token_secret_key": "secret", "node_id": "1", "process_roles": "broker,controller", **voters}

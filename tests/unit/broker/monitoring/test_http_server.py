@@ -3,14 +3,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpServer, Page
+from tests.certificates import Certificates
 
 
 @pytest.fixture
@@ -138,3 +143,82 @@ def test_number_of_concurrent_connections_is_bounded() -> None:
         await server.stop()
 
     asyncio.run(asyncio.wait_for(body(), 30))
+
+
+@contextlib.asynccontextmanager
+async def secured(token: str | None, tls: Callable[[], ssl.SSLContext] | None) -> AsyncIterator[str]:
+    server = HttpServer(PAGES, time.perf_counter)
+    port = await server.start("127.0.0.1", 0, token, tls)
+    try:
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{port}/page"
+    finally:
+        await server.stop()
+
+
+async def get(url: str, authorization: str | None = None, trusted: Path | None = None) -> tuple[int, bytes]:
+    """Return status and body, as Python's own client does."""
+    context = None if trusted is None else ssl.create_default_context(cafile=trusted)
+
+    def request() -> tuple[int, bytes]:
+        headers = {} if authorization is None else {"Authorization": authorization}
+        try:
+            with urlopen(Request(url, headers=headers), timeout=20, context=context) as answer:
+                return answer.status, answer.read()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    return await asyncio.get_running_loop().run_in_executor(None, request)
+
+
+@pytest.mark.parametrize("page", ["page", "missing"])
+def test_with_a_token_every_request_needs_it(page: str) -> None:
+    async def check() -> None:
+        async with secured("secret", None) as url:
+            url = url.replace("page", page)
+            for wrong in (None, "Bearer", "Bearer secre", "Bearer secrets", "Basic secret", "Bearer \u00e9"):
+                assert await get(url, wrong) == (401, b"Unauthorized\n")
+            for right in ("Bearer secret", "bearer  secret "):
+                assert (await get(url, right))[0] == (200 if page == "page" else 404)
+
+    asyncio.run(asyncio.wait_for(check(), 30))
+
+
+def test_pages_are_served_over_tls_with_the_current_certificate(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    contexts = [ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) for _ in range(2)]
+    contexts[0].load_cert_chain(certificates.issue("elsewhere", "elsewhere"))
+    contexts[1].load_cert_chain(certificates.broker)
+
+    async def check() -> None:
+        async with secured("secret", lambda: contexts[0]) as url:
+            with pytest.raises(URLError, match=r"not valid for '127\.0\.0\.1'"):
+                await get(url, "Bearer secret", certificates.trusted)
+            contexts.pop(0)
+            assert await get(url, "Bearer secret", certificates.trusted) == (200, b"one\ntwo\n")
+            assert (await get(url, None, certificates.trusted))[0] == 401
+            with pytest.raises((URLError, ConnectionError)):
+                await get(url.replace("https", "http"), "Bearer secret")
+
+    asyncio.run(asyncio.wait_for(check(), 30))
+
+
+def test_unfinished_handshakes_count_as_connections(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.broker)
+
+    async def check() -> None:
+        async with secured(None, lambda: context) as url:
+            _, _, address = url.partition("//")
+            port = int(address.partition(":")[2].partition("/")[0])
+            waiting = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)]
+            for _, writer in waiting:
+                writer.write(b"\x16\x03\x01\x02")
+            reader, one_more = await asyncio.open_connection("127.0.0.1", port)
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            for writer in (one_more, *(writer for _, writer in waiting)):
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(check(), 30))

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.log_dirs.ownership import CannotStart
 from broker.monitoring.monitor import TABLES
 from broker.replication.delayed_fetch import DelayedFetch
 from broker.replication.delayed_produce import DelayedDeleteRecords, DelayedProduce
@@ -17,6 +20,7 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.record_batch import build_batch
+from tests.certificates import Certificates
 from tests.repo.tree import ROOT
 from tests.typed import present
 from tests.unit.broker.monitoring.conftest import Monitored
@@ -261,3 +265,42 @@ def test_the_purgatory_is_counted_by_kind_of_operation(kind: str, used: Monitore
 
 def test_the_kinds_of_deferred_operations_are_those_that_are_counted() -> None:
     assert {DelayedProduce.kind, DelayedFetch.kind, DelayedDeleteRecords.kind} == {"Fetch", "Produce", "DeleteRecords"}
+
+
+def test_metrics_with_tls_use_the_key_store_of_their_own_listener(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificates = Certificates(tmp_path)
+    made = Monitored(
+        str(tmp_path / "data"),
+        barnabas_metrics_listener="127.0.0.1:0",
+        barnabas_metrics_token="secret",
+        barnabas_metrics_security_protocol="SSL",
+        listener_name_metrics_ssl_keystore_type="PEM",
+        listener_name_metrics_ssl_keystore_location=str(certificates.broker),
+    )
+    caplog.set_level("INFO", "broker")
+    made.wait(made.start())
+
+    async def status(authorization: str) -> int:
+        trusting = ssl.create_default_context(cafile=certificates.trusted)
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.http_port, ssl=trusting)
+        writer.write(f"GET /metrics HTTP/1.1\r\n{authorization}\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        return int(answer.split()[1])
+
+    assert made.wait(status("Authorization: Bearer secret\r\n")) == 200
+    assert made.wait(status("")) == 401
+    assert f"Metrics are at https://127.0.0.1:{made.http_port}/metrics" in caplog.text
+    made.wait(made.stop())
+    made.loop.close()
+
+
+def test_metrics_with_tls_need_a_certificate(tmp_path: Path) -> None:
+    made = Monitored(
+        str(tmp_path / "data"), barnabas_metrics_listener="127.0.0.1:0", barnabas_metrics_security_protocol="SSL"
+    )
+    with pytest.raises(CannotStart, match=r"^listener METRICS: a listener with TLS needs a certificate"):
+        made.wait(made.start())
+    made.loop.close()
