@@ -23,7 +23,7 @@ from broker.network.connection_counts import ConnectionCounts
 from broker.network.connection_limits import Limits
 from broker.network.connection_protocol import ConnectionProtocol, Listener
 from broker.network.socket_options import SocketOptions
-from broker.runtime.rate_limited_log import RateLimitedCounter
+from broker.runtime.rate_limited_log import MOST_REPORTS, RateLimitedCounter
 from protocol.framing import SCRATCH_BYTES
 from protocol.plural import count_of
 from protocol.request_memory import RequestMemory
@@ -76,8 +76,8 @@ class Server:
         self.counts = ConnectionCounts()
         self.connection_rates: ConnectionRates | None = None
         """The limits on the rate of new connections, if there are any."""
-        self._refused = RateLimitedCounter(_LOG_INTERVAL_S)
-        self.close_warnings = RateLimitedCounter(_LOG_INTERVAL_S)
+        self._refused = RateLimitedCounter(_LOG_INTERVAL_S, MOST_REPORTS)
+        self.close_warnings = RateLimitedCounter(_LOG_INTERVAL_S, MOST_REPORTS)
         """Rate limit of warnings about closed connections, by address, listener and reason."""
         self._progress: dict[ConnectionProtocol, tuple[int, int]] = {}
         self._resolving: asyncio.Task[None] | None = None

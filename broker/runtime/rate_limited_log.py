@@ -1,6 +1,10 @@
 """Rate limits for log messages: once per key, or once per interval and key, in bounded memory."""
 
+import sys
+
 _REMEMBERED = 1000
+MOST_REPORTS = 100
+"""A limit for keys that clients choose, per interval."""
 
 
 class LogOnce:
@@ -26,10 +30,13 @@ class LogOnce:
 class RateLimitedCounter:
     """Counts events per key between two log lines. Drops all counts when there are too many keys."""
 
-    __slots__ = ("_interval_s", "_logged")
+    __slots__ = ("_began_at", "_interval_s", "_logged", "_most", "_reports")
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, most: int = sys.maxsize) -> None:
+        """Report no more than `most` keys in an interval; the others are only counted until a later one."""
         self._interval_s = interval_s
+        self._most = most
+        self._began_at, self._reports = float("-inf"), 0
         self._logged: dict[str, tuple[float, int]] = {}
 
     def add(self, key: str, now: float, events: int = 1) -> int:
@@ -43,5 +50,11 @@ class RateLimitedCounter:
             return 0
         if len(self._logged) >= _REMEMBERED:
             self._logged.clear()
+        if now - self._began_at >= self._interval_s:
+            self._began_at, self._reports = now, 0
+        if self._reports >= self._most:
+            self._logged[key] = float("-inf"), times + events
+            return 0
+        self._reports += 1
         self._logged[key] = now, 0
         return times + events

@@ -1,8 +1,8 @@
 """Counts and audit lines of the authentications of one listener (Kafka: the sensors of `Selector`).
 
 A refusal is a line of the logger `broker.audit`. Refusals from the same host share a line for `_INTERVAL_S`; it has the
-last of them, and the number of the others: clients choose users, mechanisms and reasons, and must not fill the disk.
-Their text is quoted as in JSON, so that a line cannot be forged.
+last of them, and the number of the others: clients choose users, mechanisms and reasons, and must not fill the disk. At
+most `MOST_REPORTS` hosts get a line in that time. Clients' text is quoted as in JSON, so that a line cannot be forged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 
 from broker.authorization.audit_log import quoted
 from broker.quotas.rate import Rate, SampleWindow
-from broker.runtime.rate_limited_log import RateLimitedCounter
+from broker.runtime.rate_limited_log import MOST_REPORTS, RateLimitedCounter
 
 DEFAULT_WINDOW = SampleWindow(2, 30_000)
 _INTERVAL_S = 10.0
@@ -40,7 +40,7 @@ class AuthenticationLog:
     def __init__(self, listener: str, window: SampleWindow = DEFAULT_WINDOW) -> None:
         """Measure rates over `window`."""
         self._listener = listener
-        self._refusals = RateLimitedCounter(_INTERVAL_S)
+        self._refusals = RateLimitedCounter(_INTERVAL_S, MOST_REPORTS)
         self.successful = 0
         self.failed = 0
         # Those of the successful ones whose client does not support re-authentication (before SaslAuthenticate 1).

@@ -43,3 +43,10 @@ def test_number_of_counted_keys_is_bounded() -> None:
     assert shown.add("0", 1) == 0
     assert shown.add("another", 1) == 1
     assert shown.add("0", 1) == 1
+
+
+def test_keys_beyond_the_most_of_an_interval_are_counted_until_a_later_one() -> None:
+    shown = RateLimitedCounter(10.0, most=2)
+    assert [shown.add(key, 0) for key in ("a", "b", "c", "c", "a")] == [1, 1, 0, 0, 0]
+    assert [shown.add(key, 10) for key in ("c", "a", "b")] == [3, 2, 0]
+    assert shown.add("b", 20) == 2

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.quotas.rate import SampleWindow
+from broker.runtime.rate_limited_log import MOST_REPORTS
 from broker.security.authentication_log import AuthenticationLog
 
 
@@ -50,3 +51,11 @@ def test_text_of_clients_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -
     assert text.isascii()
     assert text.isprintable()
     assert len(text) < 500
+
+
+def test_refusals_of_any_number_of_hosts_write_a_limited_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+    log = AuthenticationLog("SASL_SSL")
+    for number in range(5000):
+        log.refused("Invalid", user="u", host=f"2001:db8::{number:x}", mechanism="PLAIN", now_s=1.0, again=False)
+    assert len(caplog.records) == MOST_REPORTS
+    assert log.failed == 5000
