@@ -215,9 +215,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 ended = False
             else:
                 ended = not more
-            if self._outgoing.pending:  # the alert by which OpenSSL refuses a renegotiation
-                self._fail("the client requests a renegotiation")
-                return
+            if self._outgoing.pending:
+                # In TLS 1.2 the alert by which OpenSSL refuses a renegotiation; in TLS 1.3 a requested KeyUpdate.
+                if session.version() == "TLSv1.2":
+                    self._fail("the client requests a renegotiation")
+                    return
+                self._flush()
             if filled:
                 client.buffer_updated(filled)
             if ended:

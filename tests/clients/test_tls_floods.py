@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -85,3 +85,12 @@ def test_key_updates_do_not_keep_others_waiting_and_the_connection_goes_on(
             if number % SERVED_EVERY == 0:
                 attack.serve_another()
     proofs.count("KeyUpdates", EACH * broker.connections)
+
+
+def test_requested_key_updates_are_no_renegotiation(broker: Attacked, tmp_path: Path) -> None:
+    """OpenSSL answers the second request of a KeyUpdate at once, not with the next response."""
+    with closing(connect(broker, ssl.TLSVersion.TLSv1_3, tmp_path)) as client:
+        client.socket.sendall(client.key_updates(3, requested=True))
+        broker.serve_one("SASL_SSL")  # the broker has read them
+        client.socket.sendall(client.data(framed(None, 0)))
+        assert client.read()
