@@ -31,8 +31,8 @@ SCRIPTS = {
 
 # Tests that cut their connections close sockets by number, which may be those of others in the same process.
 CUTTING = ("0049", "0068", "0075", "0076", "0086", "0088", "0094")
-# Skipped by the quick mode, the second for the most part.
-NOT_QUICK = ("0082_fetch_max_bytes", "0098_consumer_txn")
+# Skipped by the quick mode, some for the most part.
+NOT_QUICK = ("0082_fetch_max_bytes", "0098_consumer_txn", "0142_reauthentication")
 # A failed part ends its test. These run part by part, so that one failure does not hide others.
 PARTS: dict[str, tuple[str, ...]] = {
     "0081_admin": (
@@ -103,7 +103,8 @@ class Runner:
         test, _, part = name.partition("/")
         chosen = {"TESTS": test[:4]} | ({"SUBTESTS": SUBTESTS.get(name, f"do_test_{part}:")} if part else {})
         # It runs all tests of the same number.
-        reported = self.run(name.replace("/", "-"), 1, quick=name not in NOT_QUICK, **chosen)
+        quick = not {name, test} & set(NOT_QUICK)
+        reported = self.run(name.replace("/", "-"), 1, quick=quick, **chosen)
         found = [one for one in reported if one.name in (test, SUITE_ITSELF)]
         return found[0]._replace(name=name)
 
@@ -120,7 +121,10 @@ def run_tests(order: Order) -> list[Outcome]:
     runner = Runner(order)
     if order.only:
         return [runner.alone(name) for name in order.only]
-    parts = [*NOT_QUICK, *(f"{test}/{part}" for test, names in runner.parts.items() for part in names)]
+    parts = [
+        *(name for name in NOT_QUICK if name not in runner.parts),
+        *(f"{test}/{part}" for test, names in runner.parts.items() for part in names),
+    ]
     with ThreadPoolExecutor() as pool:
         others, cutting = pool.submit(runner.others), pool.submit(runner.cutting)
         return [*cutting.result(), *(runner.alone(part) for part in parts), *others.result()]

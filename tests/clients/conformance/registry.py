@@ -46,8 +46,19 @@ SECURED = {
         ("test_sasl_integration.py::test_client", "test_producer_integration.py::test_idempotent_producer")
     ),
     "command-line-tools": Quick(("topics-create", "quorum-status")),
+    "librdkafka": Quick(("0012_produce_consume", "0081_admin/CreateAcls", "0135_sasl_credentials/client")),
     "kgo": Quick(("TestSCRAMAuth", "TestSCRAMAuthBadCredentials", "TestPing", "TestIssue1034")),
 }
+
+# Its tests of security, and one that reads and writes: the rest is not tried with security yet.
+LIBRDKAFKA_SECURED = Quick(
+    (
+        *("0012_produce_consume", "0135_sasl_credentials/client"),
+        *(f"0142_reauthentication/{part}" for part in ("consumer", "producer", "txn_producer", "reauth_failure")),
+        *(f"0081_admin/{part}" for part in ("CreateAcls", "DescribeAcls", "DeleteAcls", "UserScramCredentials")),
+        "0081_admin/DescribeConsumerGroups_with_authorized_ops",
+    )
+)
 
 SUITES = (
     Suite(
@@ -98,5 +109,7 @@ SUITES = (
         {"num.partitions": 4, **GROUPS},
         LIBRDKAFKA,
         LIBRDKAFKA,
+        SECURED["librdkafka"],
+        whole_secured=LIBRDKAFKA_SECURED,
     ),
 )

@@ -53,8 +53,9 @@ class Suite:
     Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``. `make test` runs the part ``quick`` on
     one broker and the part ``quick_on_three`` on three; without such a part, its tests take too long for that.
 
-    A suite that knows security has a ``secured`` part too, for three brokers; ``protocol`` is what its clients speak.
-    It starts brokers of its own then if ``starts_secured`` is set.
+    A suite that knows security has a ``secured`` part too, for three brokers; ``protocol`` is what its clients
+    speak. `make prove` runs ``whole_secured``, by default all of it. It starts brokers of its own then if
+    ``starts_secured`` is set.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Suite:
     quick: Quick | None = None
     quick_on_three: Quick | None = None
     secured: Quick | None = None
+    whole_secured: Quick = field(default_factory=Quick)
     protocol: str = "SASL_SSL"
     starts_secured: bool = False
 
