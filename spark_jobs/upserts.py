@@ -8,6 +8,7 @@ same partition; or, after the topic has gained partitions and the key is in anot
 batch can be merged twice, and a topic again from its beginning.
 
 A version of a Parquet table is complete when it has the file `_SUCCESS`; the version before it is kept for readers.
+Versions are numbered by the table, whatever batches its queries have merged: another checkpoint goes on with its rows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 POSITION = ("_kafka_partition", "_kafka_offset", "_kafka_timestamp")
 VIEW = "barnabas_changes"
+VERSION = "version="
 STALE = (
     "CASE WHEN c._kafka_partition = t._kafka_partition THEN c._kafka_offset < t._kafka_offset "
     "ELSE c._kafka_timestamp < t._kafka_timestamp END"
@@ -46,7 +48,7 @@ def upsert(changes: DataFrame, to: Destination, batch: Batch) -> None:
     """Merge the changes of a micro-batch, one for each key, into the table, which is created if it does not exist."""
     spark = changes.sparkSession
     if to.kind == "parquet":
-        _write_version(changes, to.target, batch)
+        _write_version(changes, to.target)
     elif to.kind == "jdbc":
         _merge_in_database(changes, JdbcTable.parse(to.target), batch)
     elif to.kind == "delta":
@@ -71,7 +73,7 @@ def empty(spark: SparkSession, to: Destination) -> None:
     if to.kind == "parquet":
         folder = Folder(spark, to.target)
         for name in folder.names():
-            if name.startswith("version="):
+            if name.startswith(VERSION):
                 folder.delete(name)
     elif to.kind == "jdbc":
         tables.run_if_exists(spark, JdbcTable.parse(to.target), "DELETE FROM {table}")
@@ -124,29 +126,25 @@ def _for_database(condition: str) -> str:
     return condition
 
 
-def _write_version(changes: DataFrame, directory: str, batch: Batch) -> None:
+def _write_version(changes: DataFrame, directory: str) -> None:
     from pyspark.sql import functions as f
 
     spark = changes.sparkSession
     folder = Folder(spark, directory)
-    # A version that this batch wrote is replaced, so it is not a base.
-    base = _newest_version(spark, directory, before=batch.number)
+    base = _newest_version(spark, directory)
     all_changes = changes
     if base is not None:
         before = spark.read.parquet(f"{directory}/{base}").withColumn("_deleted", f.lit(False))
         all_changes = before.unionByName(changes, allowMissingColumns=True)
-    _rows(newest(all_changes)).write.mode("overwrite").parquet(f"{directory}/{_version(batch.number)}")
+    # An incomplete version has this number too, and is replaced.
+    written = f"{VERSION}{0 if base is None else int(base.removeprefix(VERSION)) + 1:09d}"
+    _rows(newest(all_changes)).write.mode("overwrite").parquet(f"{directory}/{written}")
     for name in folder.names():
-        if name.startswith("version=") and name not in (base, _version(batch.number)):
+        if name.startswith(VERSION) and name not in (base, written):
             folder.delete(name)
 
 
-def _newest_version(spark: SparkSession, directory: str, before: int | None = None) -> str | None:
-    names = [name for name in Folder(spark, directory).names() if name.startswith("version=")]
-    older = [name for name in names if before is None or name < _version(before)]
-    complete = (name for name in reversed(older) if "_SUCCESS" in Folder(spark, f"{directory}/{name}").names())
+def _newest_version(spark: SparkSession, directory: str) -> str | None:
+    names = [name for name in Folder(spark, directory).names() if name.startswith(VERSION)]
+    complete = (name for name in reversed(names) if "_SUCCESS" in Folder(spark, f"{directory}/{name}").names())
     return next(complete, None)
-
-
-def _version(number: int) -> str:
-    return f"version={number:09d}"

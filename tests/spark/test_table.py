@@ -142,6 +142,22 @@ def test_the_table_has_the_newest_rows_resumed_and_merged_again(
         people.change(more)
 
 
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_another_checkpoint_goes_on_with_the_rows_of_the_table(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path, kind: str
+) -> None:
+    people, to = People(broker), destination(f"{kind}:{tmp_path}/table")
+    people.change(range(20))
+    assert start(spark, people.options(to, tmp_path / "first")).awaitTermination(240)
+    begun_at = datetime.now(UTC) + timedelta(milliseconds=2)
+    while datetime.now(UTC) < begun_at:
+        pass
+    people.change(range(20, 25))
+    later = people.options(to, tmp_path / "second", start=begun_at.isoformat())
+    assert start(spark, later).awaitTermination(240)
+    assert rows_of(spark, to) == sorted(people.expected.items())
+
+
 def test_a_rebuilt_table_has_no_rows_that_the_topic_lost(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
