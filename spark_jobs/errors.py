@@ -34,6 +34,15 @@ REMEDIES: Sequence[Remedy] = (
     ),
     Remedy(r"SaslAuthenticationException|SslAuthenticationException|SSLHandshake", "the login was refused: {line}"),
     Remedy(
+        r"RecordTooLargeException",
+        "a record is larger than the topic or the producer allows: raise max.message.bytes of the topic, and "
+        "-X kafka.max.request.size=BYTES: {line}",
+    ),
+    Remedy(
+        r"InvalidTopicException|InvalidReplicationFactorException|PolicyViolationException|TopicExistsException",
+        "the brokers refuse the topic: {line}",
+    ),
+    Remedy(
         r"No resolvable bootstrap urls|Timed out waiting for a node|DisconnectException|BrokerNotAvailable"
         r"|apache\.kafka\.common\.errors\.TimeoutException",
         "no broker answers at the address of --brokers; start one, or correct the address, then start the job again",
@@ -60,6 +69,10 @@ REMEDIES: Sequence[Remedy] = (
         "another process runs with the same --checkpoint: stop it, or choose another directory",
     ),
     Remedy(r"Permission denied|AccessDeniedException|AccessControlException", "no permission: {line}"),
+    Remedy(
+        r"Mkdirs failed to create|ParentNotDirectoryException|Parent path is not a directory|Not a directory",
+        "a directory cannot be created: {line}; correct its path, or the permissions",
+    ),
     Remedy(r"No suitable driver|ClassNotFoundException: \S*[Dd]river", "the database's driver is missing: {line}"),
     Remedy(
         r"PSQLException|SQLSyntaxErrorException|SQLNonTransientConnection", "the database refuses the statement: {line}"
@@ -68,6 +81,7 @@ REMEDIES: Sequence[Remedy] = (
         r"\[PARSE_SYNTAX_ERROR\]|\[INVALID_SCHEMA|\[UNSUPPORTED_DATATYPE\]|CANNOT_PARSE_INTERVAL|INVALID_INTERVAL",
         "an option is not valid SQL: {line}",
     ),
+    Remedy(r"PatternSyntaxException", "a pattern is not one of Java's regular expressions: {line}"),
     Remedy(r"DATA_SOURCE_NOT_FOUND|Failed to find data source", "a connector is missing: run `barnabas spark jars`"),
     Remedy(r"JAVA_GATEWAY_EXITED", NO_START),
 )
@@ -86,7 +100,7 @@ def remedy_of(error: BaseException) -> str | None:
         return raised[1]
     for pattern, advice in REMEDIES:
         if re.search(pattern, text):
-            lines = (line.strip() for line in text.splitlines() if re.search(pattern, line))
+            lines = (line.strip().lstrip(": ") for line in text.splitlines() if re.search(pattern, line))
             return advice.format(line=next(lines, first_line(error)))
     return None
 

@@ -90,6 +90,13 @@ def test_a_second_signal_ends_a_job_amid_its_batch(spark: SparkSession, tmp_path
         ("clicks-0's offset was changed from 9 to 3, some data may have been missed", "records were deleted before"),
         ("java.io.IOException: No space left on device", "a disk is full: free space, then start the job again"),
         ("a\n/x: Permission denied\nb", "no permission: /x: Permission denied"),
+        (
+            "o78.create.\n: java.io.IOException: Mkdirs failed to create file:/a/b",
+            "created: java.io.IOException: Mkdirs",
+        ),
+        ("org.apache.kafka.common.errors.RecordTooLargeException: 2 MB", "raise max.message.bytes of the topic"),
+        ("org.apache.kafka.common.errors.InvalidTopicException: a b", "the brokers refuse the topic: org.apache"),
+        ("java.util.regex.PatternSyntaxException: Unclosed group near index 1", "a pattern is not one of Java's"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "it needs Java 17 or 21"),
     ],
 )
