@@ -71,17 +71,17 @@ def compare(delays: DataFrame, planes: DataFrame, joined: DataFrame, days: int) 
     by_origin = joined.select(origin, seats).groupBy("origin").sum("seats").where("origin IS NOT NULL").collect()
     departed = list(chain.from_iterable(flights(days)))
     return [
-        *complaints("topic delays", expected_delays(departed), found),
-        *complaints(
+        *differences("topic delays", expected_delays(departed), found),
+        *differences(
             "table planes",
             {plane["tailnum"]: int(plane["seats"] or 0) for plane in rows("planes")},
             {row.tailnum: row.seats for row in planes.collect()},
         ),
-        *complaints("flights with planes", expected_seats(departed, rows("planes")), dict(map(tuple, by_origin))),
+        *differences("flights with planes", expected_seats(departed, rows("planes")), dict(map(tuple, by_origin))),
     ]
 
 
-def complaints(where: str, wanted: Figures, found: Figures) -> Iterator[str]:
+def differences(where: str, wanted: Figures, found: Figures) -> Iterator[str]:
     """Yield a line for each of the first differences, and for their number."""
     wrong = sorted((key for key in {*wanted, *found} if wanted.get(key) != found.get(key)), key=str)
     for key in wrong[:SHOWN]:

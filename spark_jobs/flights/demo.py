@@ -124,12 +124,12 @@ def _run(bootstrap: str, data: str, seconds: float, days: int) -> int:
         query.stop()
         batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
         _say(f"{query.name} read {sum(b['numInputRows'] for b in batches):,} records in {len(batches)} micro-batches")
-    complaints = _results(spark, bootstrap, data, days)
+    differences = _results(spark, bootstrap, data, days)
     spark.stop()
-    for complaint in complaints:
-        _say(f"MISMATCH: {complaint}")
-    _say("the sums do not match" if complaints else "sums match")
-    return 1 if complaints else 0
+    for difference in differences:
+        _say(f"MISMATCH: {difference}")
+    _say("the sums do not match" if differences else "sums match")
+    return 1 if differences else 0
 
 
 def _results(spark: SparkSession, bootstrap: str, data: str, days: int) -> list[str]:

@@ -20,13 +20,13 @@ def test_the_oracle_equals_a_manual_calculation() -> None:
 
 
 def test_missing_wrong_and_unexpected_results_are_named() -> None:
-    found = list(check.complaints("planes", {"a": 1, "b": 2}, {"b": 3, "c": 4}))
+    found = list(check.differences("planes", {"a": 1, "b": 2}, {"b": 3, "c": 4}))
     assert found == [
         "planes: a is null, should be 1",
         "planes: b is 3, should be 2",
         "planes: c is 4, should be null",
     ]
-    many = list(check.complaints("planes", dict.fromkeys(range(9), 1), {}))
+    many = list(check.differences("planes", dict.fromkeys(range(9), 1), {}))
     assert len(many) == 6
     assert many[-1] == "planes: 9 are wrong in all"
 

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print each job with the first line of its module's docstring."""
+    """Print each job with a line about it."""
     from spark_jobs import JOBS
 
     show(options, ("job", "about"), [{"job": name, "about": about} for name, about in JOBS.items()])
