@@ -66,7 +66,7 @@ class Folder:
         finally:
             stream.close()
         self._files.delete(self._child(name), False)
-        self._files.rename(unfinished, self._child(name))
+        self.move(f".{name}.unfinished", name)
 
     def create(self, name: str, text: str) -> None:
         """Write a file, which appears complete or not at all; FileExistsError if there is one with that name."""
@@ -120,6 +120,16 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     return str(json.loads(text)["id"])
 
 
+def has_begun(spark: SparkSession, checkpoint: str) -> bool:
+    """Return whether a query has begun with a checkpoint."""
+    return "metadata" in Folder(spark, checkpoint).names()
+
+
+def has_results(spark: SparkSession, directory: str) -> bool:
+    """Return whether an output directory has more than the record of which job writes it."""
+    return any(name != OWNER and not name.startswith(".") for name in Folder(spark, directory).names())
+
+
 def claim(spark: SparkSession, directory: str, job: str, checkpoint: str | None) -> None:
     """Record in an output directory which job and checkpoint write it; without a checkpoint, the job may have several.
 
@@ -145,7 +155,7 @@ def claim_checkpoint(spark: SparkSession, checkpoint: str, job: str, fixed: Mapp
     folder = Folder(spark, checkpoint)
     text = folder.read(OWNER)
     if text is None:
-        if "metadata" in folder.names():
+        if has_begun(spark, checkpoint):
             raise JobError(f"the checkpoint {checkpoint} is of another query: choose another --checkpoint")
         folder.write(OWNER, json.dumps({"job": job, "options": fixed}))
         return

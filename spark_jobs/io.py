@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from spark_jobs import tables
 from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import Cluster
 from spark_jobs.errors import JobError
-from spark_jobs.files import claim, query_id
+from spark_jobs.files import claim, has_begun, has_results, query_id
 from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions, TopicOptions, option
 from spark_jobs.tables import DRIVERS, Batch, JdbcTable
 
@@ -30,6 +31,8 @@ KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "console")
 # A task reads offsets that the topic has. Once it has the last ones, the consumer fetches behind them, and its next
 # request waits for that response: half a second of each partition and micro-batch by Kafka's default.
 SOURCE = {"kafka.fetch.max.wait.ms": "10", "kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+# Options, in lower case, by which several Spark tasks read a partition.
+DIVIDING = ("minpartitions", "maxrecordsperpartition")
 FORMS = "topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"
 
 
@@ -83,6 +86,27 @@ def check_topics(options: TopicOptions) -> None:
     """Raise JobError unless the topics are chosen in one of the two ways."""
     if bool(options.topic) == (options.topic_pattern is not None):
         raise JobError("name the topics by --topic NAME, or by --topic-pattern")
+
+
+def reads(spark: SparkSession, options: TopicOptions, name: str) -> bool:
+    """Return whether a topic is one of those that a job reads, now or once it exists."""
+    if options.topic_pattern is None:
+        return name in options.topic
+    jvm: Any = spark._jvm
+    return bool(jvm.java.util.regex.Pattern.matches(options.topic_pattern, name))
+
+
+def refuse_feedback(spark: SparkSession, options: TopicOptions, written: Iterable[str]) -> None:
+    """Raise JobError if the pattern of the topics that a job reads matches one that it writes to the same cluster."""
+    for name in written:
+        if options.topic_pattern is not None and reads(spark, options, name):
+            raise JobError(f"the job would read {name}, which it writes: choose a --topic-pattern without it")
+
+
+def divides_partitions(options: KafkaOptions) -> bool:
+    """Return whether several Spark tasks may read a partition, each a range of its offsets."""
+    chosen = isinstance(options, SourceOptions) and options.min_partitions is not None
+    return chosen or any(key.lower() in DIVIDING for key, _ in options.kafka)
 
 
 def absent_topics(spark: SparkSession, options: TopicOptions) -> list[str]:
@@ -141,6 +165,24 @@ def write_batch(rows: DataFrame, batch_id: int, to: Destination, options: Stream
 def write_topic(rows: DataFrame, topic: str, options: KafkaOptions) -> None:
     """Write rows with `value`, and perhaps `key`, `headers` and `partition`, to a topic."""
     rows.write.format("kafka").options(**kafka_options(options)).option("topic", topic).save()
+
+
+def claim_results(
+    spark: SparkSession, to: Destination, job: str, options: StreamOptions, also_read: str | None = None
+) -> None:
+    """Record that a job writes its results to a destination; it reads the topics of its options and `also_read`.
+
+    Raise JobError if the destination is a topic that the job reads, a directory that another job writes, or one with
+    the results of a checkpoint that is lost: they would be written again.
+    """
+    if to.kind == "topic" and (to.target == also_read or reads(spark, options, to.target)):
+        raise JobError(f"the job would read its own results from {to.target}: write them to another topic")
+    claim_destination(spark, to, job, options.checkpoint)
+    if to.kind in ("parquet", "delta") and has_results(spark, to.target) and not has_begun(spark, options.checkpoint):
+        raise JobError(
+            f"{to.target} has results of the checkpoint {options.checkpoint}, which is lost: choose another directory, "
+            "or delete this one"
+        )
 
 
 def claim_destination(spark: SparkSession, to: Destination, job: str, checkpoint: str | None) -> None:

@@ -13,7 +13,8 @@ afterwards refreshed, before a batch, if `--refresh` has passed (`topic_table.py
 sizes.
 
 Delivery: tables have each result once, also after a restart; a topic is written at least once. After a restart, the
-unfinished batch may be joined with newer rows of the table than at the first attempt.
+unfinished batch may be joined with newer rows of the table than at the first attempt. A Parquet or Delta table with
+results of a checkpoint that is lost is refused.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def start(spark: SparkSession, options: JoinOptions) -> StreamingQuery:
     """Start the query."""
     if (options.with_ is None) == (options.table is None):
         raise JobError("name the other stream by --with TOPIC, or the table by --table TOPIC")
-    io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+    io.claim_results(spark, options.to, JOB.name, options, also_read=options.with_ or options.table)
     left = keyed(io.read_stream(spark, options), options.key, options.time)
     batch_of: Callable[[DataFrame], DataFrame]
     if options.with_ is not None:

@@ -23,7 +23,7 @@ least once; a repeated one has the same key and value.
 - A changed schema: a field that is absent or no number any more yields no measurement. A watched metric that ends so is
   noticed by a rule such as `count < 1`.
 - A lost checkpoint: the measurements are read again; in Delta and topics they replace rows with their own, complete
-  or not yet. Alerts begin anew.
+  or not yet; a Parquet table that has results is refused. Alerts begin anew.
 - Other options of roll-ups need another checkpoint; rules may change between starts.
 """
 
@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs import io
+from spark_jobs import io, metrics_picture
 from spark_jobs.alerts import Alerts, RollUp, Rule, Totals, rules_of
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
@@ -243,7 +243,18 @@ def start(spark: SparkSession, options: MetricsOptions) -> StreamingQuery:
         interval("--lateness", options.lateness)
     if options.picture and options.to.kind not in DRAWN:
         raise JobError(f"--picture is drawn from the destination, which must be one of {', '.join(DRAWN)}")
-    io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+    if options.picture:
+        metrics_picture.check_path(options.picture)
+    # Delta's rows are merged by their keys, also those of another checkpoint.
+    if options.to.kind == "delta":
+        io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+    else:
+        io.claim_results(spark, options.to, JOB.name, options)
+    if options.alerts:
+        alerts = Destination("topic", options.alerts)
+        if alerts == options.to:
+            raise JobError("--alerts would mix with --to: name another topic by --alerts")
+        io.claim_results(spark, alerts, JOB.name, options)
     rows = rolled_up(measurements(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -265,8 +276,6 @@ def finish(spark: SparkSession, options: MetricsOptions) -> None:
     """Draw the picture, if one is asked for."""
     if not options.picture:
         return
-    from spark_jobs import metrics_picture
-
     rows = metrics_picture.read_roll_ups(spark, options.to, options)
     firing = metrics_picture.read_firing(spark, options.alerts, options) if options.alerts else []
     metrics_picture.draw(rows, firing, granularities(options), options.picture)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs import io
@@ -27,6 +28,7 @@ ROW = (
 ALERT = "rule string, state string, every string, since timestamp, end timestamp"
 SERIES = 5
 WINDOWS = 250
+FORMATS = (".png", ".svg")
 ALARM = "#c0392b"
 COLOURS = ("#1f6f8b", "#e07a1f", "#4f9d69", "#8a5fa8", "#b8a13a")
 
@@ -41,10 +43,20 @@ class Firing(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A series in a panel: the begins of its windows in seconds since 1970, and their means or counts."""
+    """A series in a panel: the begins of its windows in seconds since 1970, and their means, or else their counts."""
 
     starts: list[float]
     values: list[float]
+    has_means: bool
+
+
+def check_path(path: str) -> None:
+    """Raise JobError if no picture can be written to a path."""
+    chosen = Path(path).absolute()
+    if chosen.suffix not in FORMATS:
+        raise JobError(f"--picture {path}: write a name that ends in {' or '.join(FORMATS)}")
+    if not chosen.parent.is_dir():
+        raise JobError(f"the directory of --picture does not exist: {chosen.parent}; create it, or correct --picture")
 
 
 def read_roll_ups(spark: SparkSession, to: Destination, options: StreamOptions) -> DataFrame:
@@ -122,8 +134,9 @@ def _line(named: DataFrame, granularity: str, length: int, series: str) -> Line:
     from pyspark.sql import functions as f
 
     of_series = named.where((f.col("granularity") == granularity) & (f.col("series") == series))
-    line = Line([], [])
-    for row in of_series.orderBy(f.desc("begin")).limit(WINDOWS).collect()[::-1]:
+    rows = of_series.orderBy(f.desc("begin")).limit(WINDOWS).collect()[::-1]
+    line = Line([], [], any(row["mean"] is not None for row in rows))
+    for row in rows:
         if line.starts and row["begin"] > line.starts[-1] + length:
             line.starts.append(line.starts[-1] + length)
             line.values.append(math.nan)
@@ -146,6 +159,7 @@ def _draw_panel(panel: Any, granularity: str, lines: Mapping[str, Line], firing:
         end = right if span.end is None else dates.date2num(span.end)
         panel.axvspan(dates.date2num(span.since), end, color=ALARM, alpha=0.2, lw=0, label="alert")
     panel.set_xlim(left, right)
+    panel.set_ylabel(_y_label(drawn), fontsize=9, color="#444444")
     panel.set_title(f"every {granularity}", loc="left", fontsize=10, color="#444444")
     locator = dates.AutoDateLocator(minticks=5, maxticks=12)
     panel.xaxis.set_major_locator(locator)
@@ -153,6 +167,12 @@ def _draw_panel(panel: Any, granularity: str, lines: Mapping[str, Line], firing:
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(axis="y", color="#dddddd", lw=0.6)
     panel.set_axisbelow(True)
+
+
+def _y_label(drawn: Sequence[Line]) -> str:
+    """Return what the values of a panel's lines are."""
+    kinds = sorted({"mean" if line.has_means else "records" for line in drawn})
+    return " or ".join(kinds)
 
 
 def _newest(spark: SparkSession, topic: str, options: StreamOptions) -> DataFrame:

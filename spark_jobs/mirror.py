@@ -34,7 +34,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -87,6 +87,8 @@ class StoredOffsets:
         from confluent_kafka import Producer
 
         self._topic = topic
+        # Batches add runs while the listener translates.
+        self._lock = threading.Lock()
         self._producer = Producer({**CLIENT, **client, "enable.idempotence": True})
         found: dict[Partition, list[NumberedRun]] = {}
         for name, partition, run in runs:
@@ -96,7 +98,9 @@ class StoredOffsets:
     def add(self, runs: Iterable[OffsetRun]) -> None:
         """Add runs of the target's partitions, and store them."""
         for topic, partition, source, target, records in runs:
-            run, dropped = self._maps.setdefault((topic, partition), PartitionOffsetMap()).add(source, target, records)
+            with self._lock:
+                added_to = self._maps.setdefault((topic, partition), PartitionOffsetMap())
+                run, dropped = added_to.add(source, target, records)
             self._producer.produce(self._topic, record_value(run), record_key(topic, partition, source))
             for old in dropped:
                 self._producer.produce(self._topic, None, record_key(topic, partition, old.source))
@@ -106,8 +110,9 @@ class StoredOffsets:
 
     def translate(self, where: Partition, offset: int) -> int | None:
         """Return the offset of a target's partition for one of its source; None if the map does not reach it."""
-        found = self._maps.get(where)
-        return None if found is None else found.translate(offset)
+        with self._lock:
+            found = self._maps.get(where)
+            return None if found is None else found.translate(offset)
 
 
 class GroupTranslator:
@@ -128,15 +133,17 @@ class GroupTranslator:
                 return
             present = self._target.topics(targets.values())
             targets = {name: target for name, target in targets.items() if target in present}
+            partitions = {name: present[target].partitions for name, target in targets.items()}
             for group in self._source.groups(self._pattern):
-                self._translate(group, targets)
+                self._translate(group, targets, partitions)
             self._last_s = time.monotonic()
 
-    def _translate(self, group: str, targets: Mapping[str, str]) -> None:
+    def _translate(self, group: str, targets: Mapping[str, str], partitions: Mapping[str, int]) -> None:
+        # The target gets the partitions that the source has gained with their first records.
         committed = {
             (targets[topic], partition): offset
             for (topic, partition), offset in self._source.committed(group).items()
-            if topic in targets
+            if partition < partitions.get(topic, 0)
         }
         if not committed:
             return
@@ -188,7 +195,8 @@ class Mirror:
             self._options.transaction,
             origins={targets[name]: topic.id for name, topic in sources.items()},
         )
-        runs = send(to_send(batch, targets, paced=False, ordered=True), sender)
+        ordered = not io.divides_partitions(self._options)
+        runs = send(to_send(batch, targets, paced=False, ordered=ordered), sender)
         if self._offsets is not None:
             self._offsets.add(sorted(runs))
         self.translate_groups(0 if self._options.available_now else SYNC_S)
@@ -199,10 +207,13 @@ class Mirror:
             self._translator.translate_all(dict(self._targets), every_s)
 
     def _refuse_a_loop(self) -> None:
-        if self._is_loop and (same := [name for name, target in self._targets.items() if name == target]):
+        if not self._is_loop:
+            return
+        if same := [name for name, target in self._targets.items() if name == target]:
             raise JobError(
                 f"{same[0]} would be copied into itself: name another topic by --to, or another cluster by --to-brokers"
             )
+        io.refuse_feedback(self._spark, self._options, self._targets.values())
 
     def _stored_offsets(self) -> StoredOffsets:
         name = self._options.offset_map
@@ -239,8 +250,6 @@ class WhenIdle(StreamingQueryListener):
 
 def start(spark: SparkSession, options: MirrorOptions) -> StreamingQuery:
     """Start the query."""
-    # Spark would read a partition by several tasks, and its order would be lost.
-    options = replace(options, min_partitions=None)
     mirror = Mirror(spark, options)
     mirror.translate_groups()
     if options.groups is not None:

@@ -16,7 +16,7 @@ windows of a repeated batch again, with the same keys and values.
 - Retention, or a topic that was created again: unread records that are gone end the job, unless `-X
   failOnDataLoss=false`. New partitions are read from their beginning, and are in the partition skew.
 - Records that are later than the lateness are in no window. Without `--checkpoint` none is late.
-- A lost checkpoint: the report begins anew, and the tables refuse the new one.
+- A lost checkpoint: the report begins anew; a Parquet or Delta table that has results is refused.
 """
 
 from __future__ import annotations
@@ -184,12 +184,14 @@ def start(spark: SparkSession, options: QualityOptions) -> StreamingQuery | None
     if options.to is not None and not options.checkpoint:
         raise JobError("--to needs --checkpoint, so that a window is written once; without it there is only the report")
     if not options.checkpoint:
+        if options.start == "latest":
+            raise JobError("--start latest leaves nothing to report on: choose another start, or a --checkpoint")
         rows = counted(facts(io.read_batch(spark, options), options), options)
         publish(collected(summaries(rows)), options)
         say(f"{JOB.name}: the report is {options.report}")
         return None
     if options.to is not None:
-        io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+        io.claim_results(spark, options.to, JOB.name, options)
     rows = counted(facts(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs import dead_letters, io
 from spark_jobs.cluster import Cluster
+from spark_jobs.errors import JobError
 from spark_jobs.files import Folder, query_id
 from spark_jobs.job import Job, adaptive, writer
 from spark_jobs.options import StreamOptions, option, positive, seconds
@@ -212,6 +213,15 @@ def _ensure_parked(due: DataFrame, target: Cluster, options: RedriveOptions) -> 
             target.grow(parked, last + 1)
 
 
+def _refuse_parked(spark: SparkSession, options: RedriveOptions, cluster: Cluster) -> None:
+    """Raise JobError if the job would read the letters that it parks."""
+    pattern = options.topic_pattern
+    for name in options.topic if pattern is None else cluster.matching(pattern):
+        parked = options.parked.replace(PLACE, name)
+        if io.reads(spark, options, parked):
+            raise JobError(f"the job would read the parked letters of {parked}: park them elsewhere by --parked")
+
+
 def start(spark: SparkSession, options: RedriveOptions) -> StreamingQuery:
     """Start the query."""
     from pyspark.sql import functions as f
@@ -223,6 +233,7 @@ def start(spark: SparkSession, options: RedriveOptions) -> StreamingQuery:
     rows = records.unionByName(ticks.select(*absent, f.lit(True).alias("tick")))
     waiting = WaitingLetters(spark, options)
     target = Cluster(spark, io.kafka_options(options))
+    _refuse_parked(spark, options, target)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         with adaptive(batch):

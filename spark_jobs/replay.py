@@ -23,8 +23,7 @@ behind. A replay that is complete sends nothing when started again; another chec
 - Retention: if it deletes records of the range before they are sent, the job ends; with `-X failOnDataLoss=false` it
   goes on behind them. The positions expire `offsets.retention.minutes` after the last transaction (7 days): a replay
   that rests for longer begins anew.
-- Topics that were created again, or have grown: records of the range that do not exist any more end the job; new
-  partitions are not in the range.
+- A topic that was created again (another topic id) ends the job; new partitions are not in the range.
 - A target topic with too few partitions, or with `message.timestamp.type=LogAppendTime`, is refused.
 - Schema: values are bytes here.
 """
@@ -211,6 +210,8 @@ def start(spark: SparkSession, options: ReplayOptions) -> None:
     folder = Folder(spark, options.checkpoint)
     text = folder.read(PLAN)
     plan = _plan(spark, options, first, last) if text is None else Plan.parse(text)
+    if text is not None and options.archive is None:
+        _refuse_new_topics(spark, options, plan)
     targets = target_of(plan.topics, options.to)
     keep = options.timestamps == "keep"
     cluster = Cluster(spark, options.target())
@@ -226,7 +227,8 @@ def start(spark: SparkSession, options: ReplayOptions) -> None:
         cluster.close()
     records = within(_records(spark, options, left, plan.end), left, plan.end, first, last)
     pace = AtRate(options.rate) if options.rate else AtPace(options.pace) if options.pace else None
-    rows = to_send(records, targets, paced=pace is not None, ordered=options.archive is None)
+    ordered = options.archive is None and not io.divides_partitions(options)
+    rows = to_send(records, targets, paced=pace is not None, ordered=ordered)
     sender = TransactionalSender(
         group, connection(options.target()), dict(options.producer), options.transaction, pace, now=not keep
     )
@@ -295,6 +297,17 @@ def _records(spark: SparkSession, options: ReplayOptions, start: Offsets, end: O
     if found is None:
         raise JobError(f"{options.archive.target} has no archive any more")
     return found
+
+
+def _refuse_new_topics(spark: SparkSession, options: ReplayOptions, plan: Plan) -> None:
+    """Raise JobError if a topic was created again since the first start: the offsets of the range are of the former."""
+    source = Cluster(spark, io.kafka_options(options))
+    try:
+        found = source.topics(plan.topics)
+    finally:
+        source.close()
+    if again := sorted(name for name, topic in found.items() if topic.id != plan.topics[name].id):
+        raise JobError(f"the topic {again[0]} was deleted and created again: choose another --checkpoint")
 
 
 def _refuse_a_loop(spark: SparkSession, options: ReplayOptions, target: Cluster, targets: Mapping[str, str]) -> None:

@@ -41,6 +41,7 @@ TRANSACTION_S = 5.0
 # A pause ends the transaction first: consumers get its records, and the broker does not abort it.
 LONGEST_PAUSE_S = 0.5
 RETRY_S = 0.2
+REPORT_S = 1.0
 CLIENT = {
     "message.max.bytes": 100_000_000,
     "queue.buffering.max.kbytes": 65_536,
@@ -202,6 +203,7 @@ def send_all(records: Iterable[Outgoing], sender: TransactionalSender) -> list[O
                 if lane is not None:
                     lane.commit()
                     lane.close()
+                    lane = None
                 lane = Lane(name, sender, runs.append)
             lane.send(record)
         if lane is not None:
@@ -296,6 +298,8 @@ class Lane:
         self._positions_of.close()
 
     def _produce(self, record: Outgoing) -> None:
+        from confluent_kafka import KafkaException
+
         headers = [(header["key"], header["value"]) for header in record.headers or ()]
         now = self._sender.now or record.time is None
         timestamp: dict[str, Any] = {} if now else {"timestamp": record.time or 1}
@@ -313,6 +317,11 @@ class Lane:
             except BufferError:
                 self._producer.poll(0.1)
                 self._check()
+            except KafkaException:
+                # A refused record aborts the transaction; its report says why, this exception does not.
+                self._producer.poll(REPORT_S)
+                self._check()
+                raise
             else:
                 self._producer.poll(0)
                 return

@@ -16,7 +16,8 @@ change it afterwards. Open sessions are in the query's state (RocksDB, with `tra
 `with_event` and `closed` are the rules; they know neither Spark nor a clock. Elsewhere: `events.py`.
 
 Delivery: tables have each session once, also after a restart. A topic is written at least once: a batch that is
-repeated after a crash writes its sessions again, with the same key and value.
+repeated after a crash writes its sessions again, with the same key and value. A Parquet or Delta table with results of
+a checkpoint that is lost is refused.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def sessions(rows: DataFrame, options: SessionsOptions) -> DataFrame:
 
 def start(spark: SparkSession, options: SessionsOptions) -> StreamingQuery:
     """Start the query."""
-    io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+    io.claim_results(spark, options.to, JOB.name, options)
     rows = sessions(events(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:

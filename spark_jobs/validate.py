@@ -95,7 +95,8 @@ def outcomes(records: DataFrame, options: ValidateOptions) -> DataFrame:
 class TargetTopics:
     """The topics of good records and dead letters, which are created, and grow with the source's."""
 
-    def __init__(self, source: Cluster, target: Cluster, options: ValidateOptions) -> None:
+    def __init__(self, spark: SparkSession, source: Cluster, target: Cluster, options: ValidateOptions) -> None:
+        self._spark = spark
         self._source = source
         self._target = target
         self._options = options
@@ -105,18 +106,22 @@ class TargetTopics:
 
     def ensure(self, offsets: Mapping[str, Mapping[str, int]]) -> None:
         """Prepare the target topics of the topics and partitions that offsets name; JobError if two would share one."""
-        if all(len(partitions) <= self._partitions.get(name, 0) for name, partitions in offsets.items()):
-            return
         good = target_of(offsets, self._options.to, "--to")
         dead = target_of(offsets, self._options.dead_letters, "--dead-letters")
-        sources = self._source.topics(offsets, config=True)
-        for name, topic in sources.items():
-            if len({name, good[name], dead[name]}) < 3 and self._options.to_brokers is None:
-                raise JobError(f"{name}, its good records and its dead letters need topics of their own")
+        found = self._source.topics(offsets)
+        # A topic may have been created again, also while the job runs.
+        self.origins |= {written[name]: topic.id for name, topic in found.items() for written in (good, dead)}
+        grown = [name for name, topic in found.items() if topic.partitions > self._partitions.get(name, 0)]
+        if not grown:
+            return
+        for name, topic in self._source.topics(grown, config=True).items():
+            if self._options.to_brokers is None:
+                if len({name, good[name], dead[name]}) < 3:
+                    raise JobError(f"{name}, its good records and its dead letters need topics of their own")
+                io.refuse_feedback(self._spark, self._options, (good[name], dead[name]))
             ensure_topics(self._target, {name: topic}, {name: good[name]}, grow=True)
             self._ensure_dead_letters(dead[name], topic.partitions)
             self._partitions[name] = topic.partitions
-            self.origins |= {good[name]: topic.id, dead[name]: topic.id}
 
     def _ensure_dead_letters(self, name: str, partitions: int) -> None:
         """Create or grow a topic with the broker's defaults: dead letters are not to be compacted like their topic."""
@@ -131,13 +136,13 @@ def start(spark: SparkSession, options: ValidateOptions) -> StreamingQuery:
     """Start the query."""
     form = load(options)
     records = io.read_stream(spark, options)
-    topics = TargetTopics(Cluster(spark, io.kafka_options(options)), Cluster(spark, options.target()), options)
+    topics = TargetTopics(spark, Cluster(spark, io.kafka_options(options)), Cluster(spark, options.target()), options)
     to_brokers = connection(options.target())
 
     def write(batch: DataFrame, batch_id: int) -> None:
         topics.ensure(end_offsets(spark, options.checkpoint, batch_id))
         rows = outcomes(judged(batch, form, null_values=options.null_values), options)
-        if options.min_partitions is not None:
+        if io.divides_partitions(options):
             rows = rows.repartition("topic", "partition")
         sender = TransactionalSender(
             f"barnabas-validate-{query_id(spark, options.checkpoint)}",

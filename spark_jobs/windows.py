@@ -9,7 +9,8 @@ written before are in no window. `--late` counts them, by key and window: the ba
 the watermark by which Spark drops them (`checkpoint.py`).
 
 Delivery: tables have each window once, also after a restart. A topic is written at least once: a batch that is repeated
-after a crash writes its windows again, with the same key and value.
+after a crash writes its windows again, with the same key and value. A Parquet or Delta table with results of a
+checkpoint that is lost is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import io
 from spark_jobs.checkpoint import batch_plan
+from spark_jobs.errors import JobError
 from spark_jobs.events import EventOptions, events, write_results
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
@@ -85,9 +87,11 @@ def late(rows: DataFrame, options: WindowsOptions, before_ms: int) -> DataFrame:
 
 def start(spark: SparkSession, options: WindowsOptions) -> StreamingQuery:
     """Start the query."""
-    io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+    if options.late == options.to and options.to.kind != "console":
+        raise JobError("--late would mix with --to: write the numbers of late records elsewhere")
+    io.claim_results(spark, options.to, JOB.name, options)
     if options.late is not None:
-        io.claim_destination(spark, options.late, JOB.name, options.checkpoint)
+        io.claim_results(spark, options.late, JOB.name, options)
     rows = windowed(events(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder, claim, claim_checkpoint
-from spark_jobs.io import Destination, destination, write_batch
-from spark_jobs.options import StreamOptions
+from spark_jobs.io import Destination, claim_results, destination, reads, refuse_feedback, write_batch
+from spark_jobs.options import StreamOptions, TopicOptions
 from spark_jobs.tables import JdbcTable, iceberg_name
 
 Row = tuple[int, str]
@@ -101,6 +101,34 @@ def test_files_are_written_whole_and_in_place_of_others(spark: SparkSession, tmp
     assert (folder.names(), folder.read("name")) == (["name"], "zweitens: ü")
     folder.delete("name")
     assert folder.names() == []
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_results_of_a_lost_checkpoint_are_not_written_again(
+    spark: SparkSession, options: StreamOptions, tmp_path: Path, kind: str
+) -> None:
+    to = Destination(kind, str(tmp_path / "out"))
+    claim_results(spark, to, "windows", options)
+    write_batch(batch(spark, (1, "a")), 0, to, options)
+    claim_results(spark, to, "windows", options)
+    (tmp_path / "checkpoint" / "metadata").unlink()
+    with pytest.raises(JobError, match=r"out has results of the checkpoint .*/checkpoint, which is lost: choose"):
+        claim_results(spark, to, "windows", options)
+
+
+def test_a_job_does_not_read_what_it_writes(spark: SparkSession) -> None:
+    named, matched = (
+        StreamOptions(checkpoint="unused", topic=("orders",)),
+        StreamOptions(checkpoint="unused", topic_pattern="orders.*"),
+    )
+    for options, to in ((named, "orders"), (matched, "orders.late"), (named, "payments")):
+        with pytest.raises(JobError, match=f"the job would read its own results from {to}: write them to another"):
+            claim_results(spark, Destination("topic", to), "join", options, also_read="payments")
+    claim_results(spark, Destination("topic", "late.orders"), "windows", matched)
+    with pytest.raises(JobError, match=r"the job would read orders\.valid, which it writes: choose a --topic-pattern"):
+        refuse_feedback(spark, matched, ["valid", "orders.valid"])
+    refuse_feedback(spark, TopicOptions(topic=("orders", "orders.valid")), ["orders.valid"])
+    assert [reads(spark, matched, name) for name in ("orders", "my-orders")] == [True, False]
 
 
 def test_a_directory_belongs_to_one_job_and_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_jobs import metrics_picture
 from spark_jobs.alerts import Alerts, RollUp, Totals, rules_of
 from spark_jobs.errors import JobError
 from spark_jobs.io import Destination
@@ -159,12 +162,26 @@ def test_a_late_measurement_is_in_all_granularities_or_in_none(spark: SparkSessi
         ({"rules": "rules.yaml"}, "alerts need both --rules FILE and --alerts TOPIC"),
         ({"rules": "absent.yaml", "alerts": "t"}, "the rules absent.yaml cannot be read: .*No such file"),
         ({"picture": "p.png"}, "--picture is drawn from the destination, which must be one of topic, delta, parquet"),
+        ({"picture": "p.jpeg", "to": Destination("topic", "x")}, "--picture p.jpeg: write a name that ends in .png or"),
+        (
+            {"picture": "/absent/p.png", "to": Destination("topic", "x")},
+            "the directory of --picture does not exist: /ab",
+        ),
         ({"pattern": "(?<a>.)", "by": "b", "topic": ("t",)}, "--pattern has no group 'b'"),
     ],
 )
 def test_bad_options_are_named(spark: SparkSession, changes: dict[str, object], message: str) -> None:
     with pytest.raises(JobError, match=message):
         start(spark, options(**changes))
+
+
+def test_alerts_have_a_topic_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(RULES)
+    chosen = {"rules": str(tmp_path / "rules.yaml"), "granularities": "1 hour, 1 day", "topic": ("requests",)}
+    with pytest.raises(JobError, match="--alerts would mix with --to: name another topic by --alerts"):
+        start(spark, options(**chosen, alerts="both", to=Destination("topic", "both")))
+    with pytest.raises(JobError, match="the job would read its own results from requests"):
+        start(spark, options(**chosen, alerts="requests", to=Destination("topic", "roll-ups")))
 
 
 def test_a_directory_of_something_else_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -267,6 +284,22 @@ def killed_roll_ups_and_alerts(spark: SparkSession, broker: BrokerProcess, tmp_p
     ) == sorted((alert.rule.name, alert.state, alert.labels["origin"], alert.start) for alert in alerts)
     assert {alert.rule.name for alert in alerts} == {"late", "quiet"}
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_axes_of_the_picture_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    chosen = options(value="ms", granularities="1 hour")
+    of_values = rolled_up(measurements(records(spark, {"ms": 5}), chosen), chosen)
+    counted = options(granularities="1 hour")
+    of_counts = rolled_up(measurements(records(spark, {"ms": 5}), counted), counted)
+    for name, rows, label in (
+        ("values", of_values, "mean"),
+        ("counts", of_counts, "records"),
+        ("both", of_values.union(of_counts), "mean or records"),
+    ):
+        path = tmp_path / f"{name}.svg"
+        with mpl.rc_context({"svg.fonttype": "none"}):
+            metrics_picture.draw(rows, [], granularities(chosen), str(path))
+        assert re.search(rf">\s*{label}\s*</text>", path.read_text())
 
 
 def test_a_delta_table_has_the_newest_state_of_each_window(spark: SparkSession, tmp_path: Path) -> None:

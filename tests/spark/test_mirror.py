@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
@@ -134,6 +134,15 @@ def test_a_consumer_that_moves_to_the_other_cluster_goes_on_where_it_was(
     run(spark, clusters, tmp_path, groups="read.*")
     assert consume(target, "readers", 10_000) == [], "the group went back"
 
+    # The target has the new partition with its first record.
+    admin = AdminClient({"bootstrap.servers": source})
+    admin.create_partitions([NewPartitions("orders", 3)])["orders"].result(30)
+    moved = ConsumerGroupTopicPartitions("readers", [TopicPartition("orders", 2, 0)])
+    admin.alter_consumer_group_offsets([moved])["readers"].result(30)
+    exact_records.produce(source, "orders", [Record(2, exact_records.BEGIN_MS, None, b"new", ())])
+    run(spark, clusters, tmp_path, groups="read.*")
+    assert exact_records.consumed(target, "orders")[-1].value == b"new"
+
 
 def test_what_a_mirror_refuses(spark: SparkSession, clusters: tuple[str, str], tmp_path: Path) -> None:
     source, target = clusters
@@ -142,6 +151,8 @@ def test_what_a_mirror_refuses(spark: SparkSession, clusters: tuple[str, str], t
     exact_records.produce(source, "orders", records)
     with pytest.raises(JobError, match="orders would be copied into itself"):
         run(spark, (source, source), tmp_path)
+    with pytest.raises(JobError, match="the job would read orders-copy, which it writes"):
+        run(spark, (source, source), tmp_path, topic=(), topic_pattern="orders.*", to="{topic}-copy")
     exact_records.create(target, "restamped", 1, **{"message.timestamp.type": "LogAppendTime"})
     with pytest.raises(JobError, match="restamped would lose the timestamps"):
         run(spark, clusters, tmp_path / "restamped", to="restamped")

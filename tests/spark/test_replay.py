@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -237,6 +238,11 @@ def test_ranges_of_topics_are_replayed_at_a_pace_and_with_new_timestamps(
     assert [(record.partition, record.value) for record in found] == [(0, b"18"), (0, b"19"), (1, b"0"), (1, b"1")]
     assert min(record.timestamp for record in found) >= before.timestamp() * 1000
 
+    # Each partition is read by three tasks at once.
+    divided = options(bootstrap, tmp_path / "divided", topic=("orders",), to="whole", kafka=(("minPartitions", "6"),))
+    run(spark, divided)
+    assert exact_records.consumed(bootstrap, "whole") == exact_records.by_partition(records)
+
 
 def test_what_a_replay_refuses(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> None:
     bootstrap = broker.bootstrap
@@ -259,5 +265,13 @@ def test_what_a_replay_refuses(spark: SparkSession, broker: BrokerProcess, tmp_p
     assert "would lose the timestamps" in message("restamped", to="restamped")
     exact_records.create(bootstrap, "small", 2, **{"max.message.bytes": "100000"})
     assert "large" in message("small", to="small")
+    # The record behind the refused one finds the transaction aborted.
+    exact_records.create(bootstrap, "huge", 1)
+    exact_records.produce(bootstrap, "huge", [huge, *[huge._replace(value=b"small")] * 4])
+    assert "large" in message("paced", to="small", topic=("huge",), rate=5)
     run(spark, options(bootstrap, tmp_path / "done", topic=("orders",)))
     assert "was begun with --to" in message("done", to="other")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics(["orders"])["orders"].result(30)
+    exact_records.create(bootstrap, "orders", 2)
+    assert "the topic orders was deleted and created again: choose another" in message("done")

@@ -84,6 +84,12 @@ def test_a_directory_of_another_checkpoint_is_refused(spark: SparkSession, tmp_p
         start(spark, wrong)
 
 
+def test_late_records_are_not_counted_among_the_results(spark: SparkSession, tmp_path: Path) -> None:
+    out = Destination("parquet", str(tmp_path / "out"))
+    with pytest.raises(JobError, match="--late would mix with --to: write the numbers of late records elsewhere"):
+        start(spark, WindowsOptions(checkpoint=str(tmp_path / "c"), to=out, late=out, topic=("t",)))
+
+
 def produce(bootstrap: str, topic: str) -> dict[Key, tuple[int, float]]:
     """Write records of ten pages, one a second of event time, some of them late; return each window's figures."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
