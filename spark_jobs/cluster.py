@@ -24,6 +24,8 @@ LATEST = -1
 Partition = tuple[str, int]
 """A topic and the number of a partition."""
 
+_open: list[Cluster] = []
+
 
 class Topic(NamedTuple):
     """A topic: its id, which a topic that is created again does not keep, its partitions, and what is set for it."""
@@ -44,9 +46,11 @@ class Cluster:
         for key, value in {**TIMEOUTS, **given}.items():
             settings.setProperty(key, value)
         self._admin: Any = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+        _open.append(self)
 
     def close(self) -> None:
         """Close the client's connections."""
+        _open.remove(self)
         self._admin.close()
 
     def id(self) -> str:
@@ -90,12 +94,12 @@ class Cluster:
         """
         specs = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         spec = {EARLIEST: specs.earliest, LATEST: specs.latest}.get(at, lambda: specs.forTimestamp(at))()
-        asked = self._jvm.java.util.HashMap()
+        requested = self._jvm.java.util.HashMap()
         for topic, partition in partitions:
-            asked.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, partition), spec)
+            requested.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, partition), spec)
         committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
-        answered = self._admin.listOffsets(asked, options).all().get()
+        answered = self._admin.listOffsets(requested, options).all().get()
         found = {(key.topic(), key.partition()): answered[key].offset() for key in answered}
         without = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **self.offsets(without, LATEST)} if without else found
@@ -168,6 +172,12 @@ class Cluster:
         for key, value in values.items():
             made.put(key, value)
         return made
+
+
+def close_all() -> None:
+    """Close the clients that are still open; queries and their listener use them until they have ended."""
+    while _open:
+        _open[-1].close()
 
 
 def _each(collection: Any) -> Iterator[Any]:

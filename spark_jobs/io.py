@@ -19,7 +19,7 @@ from spark_jobs import tables
 from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import Cluster
 from spark_jobs.errors import JobError
-from spark_jobs.files import claim, has_begun, has_results, query_id
+from spark_jobs.files import Folder, claim, has_begun, has_results, query_id
 from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions, TopicOptions, option
 from spark_jobs.tables import DRIVERS, Batch, JdbcTable
 
@@ -31,6 +31,7 @@ KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "console")
 # A task reads offsets that the topic has. Once it has the last ones, the consumer fetches behind them, and its next
 # request waits for that response: half a second of each partition and micro-batch by Kafka's default.
 SOURCE = {"kafka.fetch.max.wait.ms": "10", "kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+TOPIC_IDS = "_barnabas_topics.json"
 # Options, in lower case, by which several Spark tasks read a partition.
 DIVIDING = ("minpartitions", "maxrecordsperpartition")
 FORMS = "topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"
@@ -107,6 +108,32 @@ def divides_partitions(options: KafkaOptions) -> bool:
     """Return whether several Spark tasks may read a partition, each a range of its offsets."""
     chosen = isinstance(options, SourceOptions) and options.min_partitions is not None
     return chosen or any(key.lower() in DIVIDING for key, _ in options.kafka)
+
+
+def check_topic_ids(spark: SparkSession, options: StreamOptions) -> None:
+    """Record in the checkpoint which topics the job reads; JobError if one was created again since the last start.
+
+    Spark compares offsets only: it would skip the first records of a new topic that has as many as it has read. `-X
+    failOnDataLoss=false` allows that.
+    """
+    check_topics(options)
+    folder = Folder(spark, options.checkpoint)
+    known: dict[str, str] = json.loads(folder.read(TOPIC_IDS) or "{}")
+    cluster = Cluster(spark, kafka_options(options))
+    try:
+        names = options.topic if options.topic_pattern is None else cluster.matching(options.topic_pattern)
+        found = {name: topic.id for name, topic in cluster.topics(names).items()}
+    finally:
+        cluster.close()
+    again = sorted(name for name, topic_id in found.items() if known.get(name, topic_id) != topic_id)
+    allowed = {key.lower(): value for key, value in options.kafka}.get("failondataloss") == "false"
+    if again and not allowed:
+        raise JobError(
+            f"the topic {again[0]} was deleted and created again since the last start with {options.checkpoint}: "
+            "choose another --checkpoint, or go on in the new topic by -X failOnDataLoss=false"
+        )
+    if not found.items() <= known.items():
+        folder.write(TOPIC_IDS, json.dumps(known | found))
 
 
 def absent_topics(spark: SparkSession, options: TopicOptions) -> list[str]:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_jobs import io
-from spark_jobs.cluster import ABSENT
+from spark_jobs.cluster import ABSENT, close_all
 from spark_jobs.errors import JobError, absent_text, remedy_of
 from spark_jobs.files import claim_checkpoint
 from spark_jobs.options import SessionOptions, StreamOptions, TopicOptions, parse, parser_of
@@ -51,6 +51,7 @@ class Job(Generic[O]):
         connectors: The connectors beside Kafka's that options need (`jars.COORDINATES`).
         fixed: Names of options that must be the same in every start with a checkpoint.
         conf: Settings of the session, which `--spark-conf` overrides.
+        anew: Whether options discard what the checkpoint has.
         finish: What it does after the end of the query, such as a picture of the results.
 
     """
@@ -63,6 +64,7 @@ class Job(Generic[O]):
     connectors: Callable[[O], tuple[str, ...]] = lambda _: ()
     fixed: tuple[str, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
+    anew: Callable[[O], bool] = lambda _: False
     finish: Callable[[SparkSession, O], None] = lambda _spark, _options: None
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
@@ -103,6 +105,8 @@ class Job(Generic[O]):
             if isinstance(options, StreamOptions) and options.checkpoint:
                 fixed = {name: str(getattr(options, name)) for name in self.fixed}
                 claim_checkpoint(spark, options.checkpoint, self.name, fixed)
+                if not self.anew(options):
+                    io.check_topic_ids(spark, options)
                 _publish_progress(spark, self.name, options)
             query = self.start(spark, options)
             if query is not None:
@@ -114,6 +118,7 @@ class Job(Generic[O]):
             raise
         finally:
             spark.stop()
+            close_all()
         return 0
 
 

@@ -148,6 +148,7 @@ JOB = Job(
     "barnabas spark run table -t planes --schema 'seats int' --checkpoint /tmp/progress --to delta:/tmp/planes",
     lambda options: options.to.connectors,
     fixed=("topic", "envelope"),
+    anew=lambda options: options.rebuild,
 )
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.testing import Cluster
-from spark_jobs import io, windows
+from spark_jobs import cluster, io, windows
 from spark_jobs.errors import JobError, remedy_of
-from spark_jobs.io import Destination, read_batch, read_stream
+from spark_jobs.io import Destination, check_topic_ids, read_batch, read_stream
 from spark_jobs.job import absent_topics, writer
 from spark_jobs.options import SourceOptions, StreamOptions
 from tests.broker_process import BrokerProcess, free_address
@@ -198,6 +199,32 @@ def test_records_that_were_deleted_unread_end_the_job_unless_that_is_allowed(
     )
     allowed = collect(topic=("events",), available_now=True, kafka=(("failOnDataLoss", "false"),))
     assert allowed.query.awaitTermination(120)
+
+
+def test_a_topic_that_was_created_again_is_noticed_though_it_has_as_many_records(
+    spark: SparkSession, broker: BrokerProcess, admin: AdminClient, tmp_path: Path
+) -> None:
+    create(admin, NewTopic("events", 1, 1), NewTopic("events-b", 1, 1))
+    named = StreamOptions(checkpoint=str(tmp_path / "named"), brokers=broker.bootstrap, topic=("events", "absent"))
+    matched = StreamOptions(checkpoint=str(tmp_path / "matched"), brokers=broker.bootstrap, topic_pattern="events.*")
+    for options in (named, matched) * 2:
+        check_topic_ids(spark, options)
+    admin.delete_topics(["events"])["events"].result(30)
+    create(admin, NewTopic("events", 1, 1), NewTopic("events-c", 1, 1))
+    for options in (named, matched):
+        with pytest.raises(JobError, match=r"the topic events was deleted and created again since the last start with"):
+            check_topic_ids(spark, options)
+        check_topic_ids(spark, replace(options, kafka=(("FailOnDataLoss", "false"),)))
+        check_topic_ids(spark, options)
+
+
+def test_clients_that_queries_have_used_are_closed_with_the_session(spark: SparkSession, broker: BrokerProcess) -> None:
+    one, other = (cluster.Cluster(spark, {"kafka.bootstrap.servers": broker.bootstrap}) for _ in range(2))
+    assert one.id() == other.id()
+    other.close()
+    cluster.close_all()
+    with pytest.raises(Exception, match=r"(?i)clos"):
+        one.id()
 
 
 def test_a_directory_of_another_job_is_refused_before_anything_is_read(spark: SparkSession, tmp_path: Path) -> None:

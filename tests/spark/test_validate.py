@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from spark_jobs import redrive, validate
+from spark_jobs.cluster import close_all
 from spark_jobs.dead_letters import ATTEMPTS, MESSAGE, OFFSET, PARTITION, PREFIX, TIMESTAMP, TOPIC, due_ms
 from spark_jobs.errors import JobError
 from spark_jobs.formats import SchemaFile, load
 from spark_jobs.redrive import RedriveOptions, RedrivePlan, letters, outgoing
 from spark_jobs.validate import ValidateOptions, judged, outcomes
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, free_address
 from tests.spark.streams import (
     KILLS,
     Header,
@@ -210,6 +211,13 @@ def shape(row: Row) -> tuple[int, int, str, str, str]:
 def test_bad_options_are_named(spark: SparkSession, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(JobError, match=message):
         validate.start(spark, options(**changes))
+
+
+def test_parked_letters_are_not_read_again(spark: SparkSession) -> None:
+    chosen = RedriveOptions(checkpoint="unused", brokers=free_address(), topic=("dead", "dead.parked"))
+    with pytest.raises(JobError, match=r"the job would read the parked letters of dead\.parked: park them elsewhere"):
+        redrive.start(spark, chosen)
+    close_all()
 
 
 def is_good(record: StreamRecord) -> bool:
