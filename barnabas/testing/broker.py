@@ -48,10 +48,13 @@ class Broker:
         """Called with the broker after each of its starts."""
         self.on_resumed: list[Callable[[Broker], None]] = []
         """Called with the broker when it goes on after a pause."""
+        self.peers: Sequence[Broker] = [self]
+        """All brokers of its cluster."""
         self.disk = BrokerDisk(self._request, self._heal)
         """Its disk, which can be slow, full or broken."""
         self.network = BrokerNetwork(self._request, self._heal)
         """Its network, from which it can be cut off."""
+        self._is_controller = is_controller
         self._launcher = launcher
         self._arguments: list[str] = []
         self._process: BrokerProcess | None = None
@@ -86,6 +89,10 @@ class Broker:
         if self._process is not None and self._process.status is None:
             self._launcher.refresh()  # it may have ended by itself
         return self._process is not None and self._process.status is None
+
+    @property
+    def _is_starting(self) -> bool:
+        return self._process is not None and self.is_running and self._process.value("ready") is None
 
     @property
     def is_paused(self) -> bool:
@@ -137,7 +144,10 @@ class Broker:
         self._forget_connections()
         with ExitStack() as stack:
             sockets = {name: stack.enter_context(port.bound()) for name, port in self._ports.items()}
-            log = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                log = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise ClusterError(f"{self.log_file}: {(error.strerror or str(error)).lower()}") from error
             stack.callback(os.close, log)
             self._process = self._launcher.start([*self._arguments, *arguments], sockets, log)
         self.network.started()
@@ -154,9 +164,17 @@ class Broker:
             call(self)
 
     def start(self) -> None:
-        """Start the broker again after `stop` or `kill`, on the same ports, and wait until it serves clients."""
+        """Start the broker again after `stop` or `kill`, on the same ports, and wait until it serves clients.
+
+        No broker serves clients before a majority of the controllers runs. The start that completes the majority waits
+        for all brokers that were started before; those starts do not wait.
+        """
         self.begin_start()
-        self.until_ready()
+        controllers = [broker for broker in self.peers if broker._is_controller]
+        if 2 * sum(broker.is_running for broker in controllers) > len(controllers):
+            for broker in self.peers:
+                if broker._is_starting:
+                    broker.until_ready()
 
     def stop(self) -> None:
         """Stop the broker in order, as SIGTERM does; it hands its leaderships over first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -168,6 +169,8 @@ class Cluster:
             self.brokers.append(
                 Broker(starter, node_id, self._host, self._directory, is_controller=is_controller, port=port)
             )
+        for broker in self.brokers:
+            broker.peers = self.brokers
         self.clock = Clock(self._nodes)
         if begin is not None:
             if used := next((broker.data_dir for broker in self.brokers if broker.data_dir.exists()), None):
@@ -191,6 +194,10 @@ class Cluster:
 
         for broker in self.brokers:
             broker.until_ready()
+        if self._config:
+            _, found, names = self.brokers[0].log.partition("Ignoring unknown settings: ")
+            if found:
+                warnings.warn(f"the brokers ignore unknown settings: {names.splitlines()[0]}", stacklevel=5)
 
     def close(self) -> None:
         """End all brokers, and delete the data unless it is in a given directory. In a fork of the process: nothing."""
@@ -376,7 +383,9 @@ class Cluster:
         """Start the brokers that have ended, by themselves or not; return whether there was one."""
         ended = [broker for broker in self.brokers if not broker.is_running]
         for broker in ended:
-            broker.start()
+            broker.begin_start()
+        for broker in ended:
+            broker.until_ready()
         return bool(ended)
 
     def reset(self, keep: Names | None = None) -> Leftovers:

@@ -8,14 +8,14 @@ with cluster.fault("Produce", topic=orders, error="NOT_LEADER_OR_FOLLOWER", coun
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
 from barnabas.testing._control import NOT_FOUND, ControlRefusal, PendingCall, first_ready, path_of
 from barnabas.testing._nodes import Nodes, begin_unless_ended, call_unless_ended, unless_ended
 from barnabas.testing.broker import Broker
-from barnabas.testing.errors import WaitTimeout
+from barnabas.testing.errors import ClusterError, WaitTimeout
 from barnabas.testing.group import Group
 from barnabas.testing.topic import WAIT_S, Topic
 
@@ -71,6 +71,8 @@ class Fault:
         """Install the rule; ValueError unless it has one action, ClusterError if the brokers refuse it."""
         self._nodes = nodes
         self._rule = _rule(api, fields)
+        for node_id in _node_ids(self._rule):
+            nodes.by_id(node_id)
         self._ids: dict[int, str] = {}
         for broker in nodes.serving:
             self._install(broker)
@@ -105,6 +107,8 @@ class Fault:
     def wait(self, hits: int = 1, timeout: float = WAIT_S) -> None:
         """Wait until the action has been applied to so many requests; WaitTimeout with the last requests instead."""
         __tracebackhide__ = True
+        if not self._ids:
+            raise ClusterError("the fault has been removed: wait for its hits before the end of its block")
         deadline = time.monotonic() + timeout
         while sum((seen := self._count("hits")).values()) < hits:
             left_s = max(0.0, deadline - time.monotonic())
@@ -120,10 +124,8 @@ class Fault:
                 first = first_ready(waiting, left_s + _ANSWER_S)
                 answer = _SILENCE if first is None else unless_ended(waiting[first], first.result)
             if answer is not None and not answer["met"]:
-                raise WaitTimeout(
-                    f"{hits} hits of the fault expected within {timeout:g} s, {sum(seen.values())} seen; "
-                    f"{answer['message']}"
-                )
+                expected = f"{hits} {'hit' if hits == 1 else 'hits'} of the fault expected within {timeout:g} s"
+                raise WaitTimeout(f"{expected}, {sum(seen.values())} seen; {answer['message']}")
 
     def release(self, count: int | None = None) -> None:
         """Let requests go on that `hold` holds: the first `count` at each broker, or all."""
@@ -200,6 +202,12 @@ def _rule(api: OneOrMore[str | int], fields: FaultFields) -> dict[str, Any]:
     for name in {"delay", "throttle"} & action.keys():
         action[f"{name}_ms"] = round(action.pop(name) * 1000)
     return {name: _plain(value) for name, value in given.items()} | {"action": action}
+
+
+def _node_ids(rule: Mapping[str, Any]) -> list[int]:
+    """Return the ids of the brokers that a rule names."""
+    given = rule.get("broker", [])
+    return given if isinstance(given, list) else [given]
 
 
 def _plain(value: object) -> object:

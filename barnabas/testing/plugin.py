@@ -65,6 +65,7 @@ def kafka_session(kafka_options: Mapping[str, Any], pytestconfig: pytest.Config)
 @pytest.fixture
 def kafka(kafka_session: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Yield the session's broker, with names of this test; delete what this test leaves."""
+    _refuse_idle_mark(request)
     cluster = kafka_session
     cluster.start_ended()  # with `kafka_session` alone, none is started after a test
     kept = cluster.existing()
@@ -116,19 +117,37 @@ def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
     if mark is None:
         return {}
     if len(mark.args) > 1:
-        raise pytest.UsageError(f"pytest.mark.{MARK} takes the number of brokers, and named arguments of Cluster")
+        raise _wrong(f"pytest.mark.{MARK} takes the number of brokers, and named arguments of Cluster")
     return dict(mark.kwargs) | ({"brokers": mark.args[0]} if mark.args else {})
+
+
+def _refuse_idle_mark(request: pytest.FixtureRequest) -> None:
+    """Fail if the test's own mark describes none of its clusters: the session's broker is as it is."""
+    described = {"kafka_module", "kafka_function", "kafka_cluster"}
+    if any(mark.name == MARK for mark in request.node.own_markers) and not described & {*request.fixturenames}:
+        raise _wrong(
+            f"pytest.mark.{MARK} does not change `kafka`, the broker of all tests of the session: use `kafka_function` "
+            "or `kafka_cluster` in this test, or give the session's broker its arguments in the fixture `kafka_options`"
+        )
+
+
+def _wrong(message: str) -> BaseException:
+    """Return what ends a test with a message alone, without the lines of this module."""
+    return pytest.fail.Exception(message, pytrace=False)
 
 
 @contextmanager
 def _running(config: pytest.Config, name: str, arguments: dict[str, Any]) -> Iterator[Cluster]:
+    import inspect
+
     from barnabas.testing._report import Watched
     from barnabas.testing.cluster import Cluster
 
     try:
         cluster = Cluster(**arguments)
     except (TypeError, ValueError) as error:
-        raise pytest.UsageError(f"{name}: {str(error).removeprefix('Cluster.__init__() ')}") from error
+        known = ", ".join(inspect.signature(Cluster).parameters)
+        raise _wrong(f"{name}: {str(error).removeprefix('Cluster.__init__() ')}; Cluster has: {known}") from None
     with cluster:
         watched = config.stash[_WATCHED]
         watched[name] = Watched(cluster)

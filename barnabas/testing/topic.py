@@ -67,8 +67,10 @@ class Topic:
         """Append records, in order within each partition; return their places, in the given order.
 
         A record without a partition gets that of its key, as from Kafka's clients, or the next one in turn.
-        ClusterError unless all in-sync replicas have stored them.
+        ClusterError unless all in-sync replicas have stored them. TypeError for one text in place of a list.
         """
+        if isinstance(records, str | bytes):
+            raise TypeError(f"produce takes a list of records: produce([{records!r}])")
         given = [fields_of(record) for record in records]
         return self._log.append(given) if given else []
 

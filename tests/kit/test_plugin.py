@@ -178,17 +178,22 @@ def test_refused(kafka_cluster):
 @pytest.mark.kafka(1, 2)
 def test_positional(kafka_cluster):
     pass
+
+@pytest.mark.kafka(brokers=2)
+def test_of_the_session(kafka):
+    pass
 """
 
 
 def test_wrong_marks_are_errors_that_name_what_is_wrong(pytester: pytest.Pytester) -> None:
     result = run(pytester, WRONG)
-    result.assert_outcomes(errors=3)
+    result.assert_outcomes(errors=4)
     result.stdout.fnmatch_lines(
         [
-            "*kafka_cluster: got an unexpected keyword argument 'broker'*",
+            "kafka_cluster: got an unexpected keyword argument 'broker'; Cluster has: brokers, config, *",
             "*-D num.io.threads: Invalid value many for configuration num.io.threads*",
-            "*pytest.mark.kafka takes the number of brokers, and named arguments of Cluster*",
+            "pytest.mark.kafka takes the number of brokers, and named arguments of Cluster",
+            "pytest.mark.kafka does not change `kafka`, the broker of all tests of the session: use `kafka_function` *",
         ]
     )
 

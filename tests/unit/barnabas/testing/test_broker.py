@@ -150,3 +150,19 @@ def test_waits_go_on_at_the_brokers_that_are_left_when_one_ends() -> None:
             for wait in (waits[0], waits[2]):
                 with pytest.raises(WaitTimeout):
                     wait.result()
+
+
+def test_brokers_that_were_all_killed_are_started_one_by_one(three: Cluster) -> None:
+    for broker in three.brokers:
+        broker.kill()
+    for broker in three.brokers:
+        broker.start()
+    topic = three.topic(replication_factor=3)
+    topic.produce(["served"])
+    assert [record.value for record in topic.records()] == [b"served"]
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "1.log").mkdir()
+    with pytest.raises(ClusterError, match=r"1\.log: is a directory"):
+        Cluster(directory=tmp_path).start()

@@ -59,6 +59,17 @@ def test_a_cluster_that_cannot_start_says_why(
         Cluster(**arguments).start()  # type: ignore[arg-type]
 
 
+def test_unknown_settings_are_warned_of_with_what_was_meant() -> None:
+    with (
+        pytest.warns(
+            UserWarning, match=r"unknown settings: .*num\.partition \(did you mean num\.partitions\?\)$"
+        ) as found,
+        Cluster(config={"num.partition": 3}),
+    ):
+        pass
+    assert [warning.filename for warning in found] == [__file__]
+
+
 def test_a_given_directory_is_kept_and_used_again(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with Cluster(3, directory=place) as cluster:

@@ -85,6 +85,13 @@ def test_a_rule_is_in_force_again_when_a_broker_was_restarted(three: Cluster) ->
         fault.wait(hits=1)
 
 
+def test_a_wait_for_hits_of_a_removed_fault_says_so_at_once(one: Cluster) -> None:
+    with one.fault("Produce", topic="nothing", hold="before") as fault:
+        pass
+    with pytest.raises(ClusterError, match="the fault has been removed"):
+        fault.wait(hits=1, timeout=0.2)
+
+
 def test_a_wait_in_vain_says_what_was_seen(one: Cluster) -> None:
     late = pytest.raises(WaitTimeout, match=r"2 hits of the fault expected within 0\.01 s, 0 seen; ")
     with one.fault("Produce", topic="nothing", delay=1.5, when="after") as fault, late:
@@ -98,6 +105,7 @@ def test_a_wait_in_vain_says_what_was_seen(one: Cluster) -> None:
         ({"error": "X", "hold": "before"}, ValueError, "not error and hold"),
         ({"topc": "t", "error": "X"}, ValueError, "a fault has no topc; it has topic, partition, client_id"),
         ({"error": "NOT_LEADER"}, ClusterError, "NOT_LEADER"),
+        ({"error": "UNKNOWN_SERVER_ERROR", "broker": [1, 9]}, ClusterError, "there is no broker 9; there are: 1"),
     ],
 )
 def test_a_wrong_rule_is_refused(one: Cluster, fields: Any, error: type[Exception], message: str) -> None:

@@ -135,3 +135,8 @@ def test_a_leader_moves_to_the_named_broker_on_all_brokers(three: Cluster) -> No
     topic.produce([{"partition": 1, "value": "a"}])
     with pytest.raises(ClusterError, match="9"):
         topic.move_leader(9)
+
+
+def test_one_text_is_no_list_of_records(one: Cluster) -> None:
+    with pytest.raises(TypeError, match=r"produce\(\['abc'\]\)"):
+        one.topic().produce("abc")
