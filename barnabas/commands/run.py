@@ -7,14 +7,16 @@ program finds it in environment variables:
     BARNABAS_CONTROL            the brokers' control APIs, URL,... (docs/control-api.yaml)
 
 When the program ends, the brokers end too, and their data is deleted. The exit status is that of the program, or 128
-and the number of the signal that ended it; 2 if the cluster cannot be started. A signal goes to the program.
+and the number of the signal that ended it; 2 if the cluster cannot be started. A signal goes to the program. On Linux,
+the program gets SIGTERM if this process is killed.
 """
 
 import argparse
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from barnabas._arguments import Help, Parser
@@ -29,6 +31,7 @@ EXAMPLES = """
 """
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
+_PR_SET_PDEATHSIG = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +68,11 @@ def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
 def _status(command: Sequence[str], environment: dict[str, str]) -> int:
     """Run a program to its end; return its exit status as a shell does."""
     try:
-        program = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own command
+        program = subprocess.Popen(  # noqa: S603 - the user's own command
+            command,
+            env=environment,
+            preexec_fn=_end_with_parent(),  # noqa: PLW1509 - it only calls prctl
+        )
     except OSError as error:
         failed = CommandError(f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}")
         failed.status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
@@ -84,6 +91,20 @@ def _status(command: Sequence[str], environment: dict[str, str]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return status if status >= 0 else 128 - status
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what a new process does so that it gets SIGTERM when this one ends; None where the system has no such."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+
+    def end_with_parent() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    return end_with_parent
 
 
 @contextmanager

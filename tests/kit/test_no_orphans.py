@@ -221,3 +221,13 @@ with Cluster() as outer:
         output, errors = process.communicate(timeout=END_S)
     assert (output, errors) == ("{0: 1}\n[Position(partition=0, offset=0)]\n", "")
     assert mark.left_after(END_S) == []
+
+
+def test_a_program_ends_with_the_run_command_that_is_killed(tmp_path: Path) -> None:
+    mark = Mark()
+    line = [sys.executable, "-m", "barnabas", "run", "--", "sh", "-c", "echo begun; exec sleep 60"]
+    environment = mark.environment(TMPDIR=str(tmp_path))
+    with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True) as command:
+        assert present(command.stdout).readline() == "begun\n"
+        command.kill()
+    assert mark.left_after(END_S) == []
