@@ -25,7 +25,7 @@ CREATE, RENEW = ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN
 EXPIRE, DESCRIBE = ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN
 USERS = ("admin", "alice", "bob", "carol")
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-APPLIED_S = 10.0
+APPLIED_S = 60.0
 _TOLERANCE_MS = 60_000
 
 
