@@ -58,6 +58,7 @@ class ShiftedClock:
         self._periodic: list[tuple[float, int, asyncio.Future[None], asyncio.Task[object] | None]] = []
         self._sequence = 0
         self._wake_up: asyncio.TimerHandle | None = None
+        self._wake_up_s = 0.0
         self._advancing = asyncio.Lock()
         self._at_work: dict[asyncio.Task[object], _Run] = {}
         """The runs of periodic tasks that were woken and do not sleep again yet."""
@@ -175,12 +176,12 @@ class ShiftedClock:
         """Set the timer of the event loop to the earliest deadline."""
         earliest = min(self._next_timer(), self._periodic[0][0] if self._periodic else float("inf"))
         if self._wake_up is not None:
-            if self._wake_up.when() <= earliest - self._shift_s and not self._wake_up.cancelled():
+            if self._wake_up_s <= earliest - self._shift_s and not self._wake_up.cancelled():
                 return
             self._wake_up.cancel()
-        self._wake_up = (
-            None if earliest == float("inf") else self._loop.call_at(earliest - self._shift_s, self._run_due)
-        )
+        # uvloop returns a handle without `when` for a deadline that is past.
+        self._wake_up_s = earliest - self._shift_s
+        self._wake_up = None if earliest == float("inf") else self._loop.call_at(self._wake_up_s, self._run_due)
 
     def _run_due(self) -> None:
         self._wake_up = None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from broker.control.shifted_clock import ShiftedClock
 from broker.runtime.alarm import Alarm
@@ -113,6 +114,17 @@ def test_timers_fire_without_an_advance_too() -> None:
         await clock.sleep(0.02)
 
     run(body)
+
+
+def test_a_timer_can_be_set_after_one_that_is_overdue_on_uvloop_too() -> None:
+    async def body() -> None:
+        clock = ShiftedClock(asyncio.get_running_loop(), lambda: START_MS)
+        done = asyncio.Event()
+        clock.loop.call_at(clock.loop.time() - 1, done.set)
+        clock.loop.call_later(HOUR_S, lambda: None)
+        await asyncio.wait_for(done.wait(), 30)
+
+    uvloop.run(body())
 
 
 def test_the_event_loops_own_timers_do_not_move() -> None:
