@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.certificates import Certificates
+from tests.clients.drills import Attacked, Member, attacked_broker
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,21 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """Certificates of an authority of its own, for a broker and for clients."""
     return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def attacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """A secured broker for the attacks of a module, by its `CONNECTIONS` at a time."""
+    with attacked_broker(tmp_path_factory, request.module.CONNECTIONS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def member(attacked: Attacked) -> Iterator[Member]:
+    """A member of a group of the attacked broker; the drills check that it stays in it."""
+    found = Member(attacked.inside())
+    yield found
+    found.stop()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -28,7 +28,6 @@ from tests.clients.drills import (
     SPARE_BYTES,
     Attacked,
     Member,
-    attacked_broker,
     call,
     framed,
     resident_bytes,
@@ -49,59 +48,59 @@ def sasl_token(response: bytes) -> bytes:
     return bytes(answer.auth_bytes)
 
 
-def silent(broker: Attacked, listener: str) -> socket.socket:
-    return broker.connect(listener)
+def silent(attacked: Attacked, listener: str) -> socket.socket:
+    return attacked.connect(listener)
 
 
-def half_a_client_hello(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.connect(listener)
-    client.sendall(broker.client_hello()[:100])
+def half_a_client_hello(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.connect(listener)
+    client.sendall(attacked.client_hello()[:100])
     return client
 
 
-def after_the_client_hello(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.connect(listener)
-    client.sendall(broker.client_hello())
+def after_the_client_hello(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.connect(listener)
+    client.sendall(attacked.client_hello())
     client.recv(100)  # part of the server's flight; the rest stays in the socket
     return client
 
 
-def plain_text_on_the_tls_port(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.connect(listener)
+def plain_text_on_the_tls_port(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.connect(listener)
     client.sendall(framed(None, 0))
     return client
 
 
-def tls_on_the_plain_port(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.connect(listener)
-    client.sendall(broker.client_hello())
+def tls_on_the_plain_port(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.connect(listener)
+    client.sendall(attacked.client_hello())
     return client
 
 
-def after_the_tls_handshake(broker: Attacked, listener: str) -> socket.socket:
-    return broker.open(listener)
+def after_the_tls_handshake(attacked: Attacked, listener: str) -> socket.socket:
+    return attacked.open(listener)
 
 
-def after_api_versions(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.open(listener)
+def after_api_versions(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.open(listener)
     call(client, None, 0)
     return client
 
 
-def in_the_sasl_handshake(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.open(listener)
+def in_the_sasl_handshake(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.open(listener)
     client.sendall(framed(SaslHandshakeRequest(mechanism="PLAIN"), 1)[:10])
     return client
 
 
-def after_the_sasl_handshake(broker: Attacked, listener: str) -> socket.socket:
-    client = broker.open(listener)
+def after_the_sasl_handshake(attacked: Attacked, listener: str) -> socket.socket:
+    client = attacked.open(listener)
     call(client, SaslHandshakeRequest(mechanism="PLAIN"), 1)
     return client
 
 
-def in_a_large_token(broker: Attacked, listener: str) -> socket.socket:
-    client = after_the_sasl_handshake(broker, listener)
+def in_a_large_token(attacked: Attacked, listener: str) -> socket.socket:
+    client = after_the_sasl_handshake(attacked, listener)
     client.sendall(struct.pack(">i", 500_000) + framed(SaslAuthenticateRequest(auth_bytes=b"x" * 2000), 2)[4:])
     return client
 
@@ -109,19 +108,6 @@ def in_a_large_token(broker: Attacked, listener: str) -> socket.socket:
 Stop = Callable[[Attacked, str], socket.socket]
 OF_TLS: list[Stop] = [half_a_client_hello, after_the_client_hello, plain_text_on_the_tls_port, after_the_tls_handshake]
 OF_SASL: list[Stop] = [silent, after_api_versions, in_the_sasl_handshake, after_the_sasl_handshake, in_a_large_token]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
-    with attacked_broker(tmp_path_factory, CONNECTIONS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def member(broker: Attacked) -> Iterator[Member]:
-    found = Member(broker.inside())
-    yield found
-    found.stop()
 
 
 @pytest.mark.parametrize(
@@ -132,36 +118,36 @@ def member(broker: Attacked) -> Iterator[Member]:
     ],
 )
 def test_unfinished_connections_take_bounded_memory_and_do_not_keep_other_clients_waiting(
-    broker: Attacked, member: Member, listener: str, stop: Stop
+    attacked: Attacked, member: Member, listener: str, stop: Stop
 ) -> None:
-    with broker.drill(stop.__name__.replace("_", " "), listener, member) as attack:
-        for number in range(broker.connections):
-            attack.held.enter_context(stop(broker, listener))
+    with attacked.drill(stop.__name__.replace("_", " "), listener, member) as attack:
+        for number in range(attacked.connections):
+            attack.held.enter_context(stop(attacked, listener))
             if number % SERVED_EVERY == 0:
                 attack.serve_another()
-    proofs.count("connections that stopped in a handshake", broker.connections)
+    proofs.count("connections that stopped in a handshake", attacked.connections)
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_connections_that_send_a_byte_at_a_time_take_bounded_memory_and_do_not_keep_others_waiting(
-    broker: Attacked, member: Member, listener: str
+    attacked: Attacked, member: Member, listener: str
 ) -> None:
-    slow = broker.client_hello() if listener == "SASL_SSL" else framed(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-    with broker.drill("a byte at a time", listener, member) as attack:
-        clients = [attack.held.enter_context(broker.connect(listener)) for _ in range(broker.connections)]
+    slow = attacked.client_hello() if listener == "SASL_SSL" else framed(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    with attacked.drill("a byte at a time", listener, member) as attack:
+        clients = [attack.held.enter_context(attacked.connect(listener)) for _ in range(attacked.connections)]
         for at in range(SLOW_BYTES):
             for client in clients:
                 with suppress(ConnectionError):  # closed, as its handshake took too long
                     client.send(slow[at : at + 1])
             attack.serve_another()
-    proofs.count("connections that sent a byte at a time", broker.connections)
+    proofs.count("connections that sent a byte at a time", attacked.connections)
 
 
 @pytest.mark.parametrize("user", ["alice", "nobody"])
-def test_guesses_of_a_password_do_not_keep_other_clients_waiting(broker: Attacked, member: Member, user: str) -> None:
+def test_guesses_of_a_password_do_not_keep_other_clients_waiting(attacked: Attacked, member: Member, user: str) -> None:
     def guess(held: ExitStack) -> None:
         """Send a proof of a wrong password, without awaiting the answer, which is delayed."""
-        client = held.enter_context(broker.open("SASL_PLAINTEXT"))
+        client = held.enter_context(attacked.open("SASL_PLAINTEXT"))
         scram = ScramClient(SCRAM_BY_NAME[SCRAM], user, "", "nonce")
         call(client, SaslHandshakeRequest(mechanism=SCRAM), 1)
         challenge = sasl_token(call(client, SaslAuthenticateRequest(auth_bytes=scram.first()), 1))
@@ -169,22 +155,22 @@ def test_guesses_of_a_password_do_not_keep_other_clients_waiting(broker: Attacke
         proof = f"c=biws,{nonce},p={'A' * 86}==".encode()
         client.sendall(framed(SaslAuthenticateRequest(auth_bytes=proof), 1))
 
-    with broker.drill(f"guesses of {user}'s password", "SASL_PLAINTEXT", member) as attack:
-        for number in range(broker.connections):
+    with attacked.drill(f"guesses of {user}'s password", "SASL_PLAINTEXT", member) as attack:
+        for number in range(attacked.connections):
             guess(attack.held)
             if number % SERVED_EVERY == 0:
                 attack.serve_another()
-    proofs.count("guesses of a password", broker.connections)
+    proofs.count("guesses of a password", attacked.connections)
 
 
-def test_memory_of_ended_connections_is_used_again(broker: Attacked) -> None:
-    count = min(broker.connections, MOST_REPEATED)
+def test_memory_of_ended_connections_is_used_again(attacked: Attacked) -> None:
+    count = min(attacked.connections, MOST_REPEATED)
 
     def attack() -> int:
         with ExitStack() as held:
             for _ in range(count):
-                held.enter_context(after_the_sasl_handshake(broker, "SASL_SSL"))
-            return resident_bytes(broker.process.pid)
+                held.enter_context(after_the_sasl_handshake(attacked, "SASL_SSL"))
+            return resident_bytes(attacked.process.pid)
 
     first = [attack() for _ in range(2)][-1]
     again = [attack() for _ in range(3)][-1]
