@@ -187,6 +187,7 @@ class Cluster:
         for broker in self.brokers:
             settings = settings_of(broker.addresses, addresses, cluster_id, str(broker.data_dir), self._config)
             broker.configure([*(f"-D{name}={value}" for name, value in settings.items()), "--test-profile"])
+        logged_bytes = self.brokers[0].log_bytes
         group = f"--start-group={os.urandom(_START_TAG_BYTES).hex()}:{len(self.brokers)}"
         for broker in self.brokers:
             broker.begin_start([group] if len(self.brokers) > 1 else [])
@@ -195,7 +196,7 @@ class Cluster:
         for broker in self.brokers:
             broker.until_ready()
         if self._config:
-            _, found, names = self.brokers[0].log.partition("Ignoring unknown settings: ")
+            _, found, names = self.brokers[0].log_since(logged_bytes).partition("Ignoring unknown settings: ")
             if found:
                 warnings.warn(f"the brokers ignore unknown settings: {names.splitlines()[0]}", stacklevel=5)
 
@@ -383,9 +384,7 @@ class Cluster:
         """Start the brokers that have ended, by themselves or not; return whether there was one."""
         ended = [broker for broker in self.brokers if not broker.is_running]
         for broker in ended:
-            broker.begin_start()
-        for broker in ended:
-            broker.until_ready()
+            broker.start()
         return bool(ended)
 
     def reset(self, keep: Names | None = None) -> Leftovers:

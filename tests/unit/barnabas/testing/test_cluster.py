@@ -70,6 +70,14 @@ def test_unknown_settings_are_warned_of_with_what_was_meant() -> None:
     assert [warning.filename for warning in found] == [__file__]
 
 
+def test_a_warning_of_unknown_settings_is_of_this_start(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.warns(UserWarning, match="unknown settings"), Cluster(directory=tmp_path, config={"num.partition": 3}):
+        pass
+    with Cluster(directory=tmp_path, config={"num.partitions": 3}):
+        pass
+    assert [str(found.message) for found in recwarn] == []
+
+
 def test_a_given_directory_is_kept_and_used_again(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with Cluster(3, directory=place) as cluster:
