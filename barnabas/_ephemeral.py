@@ -11,9 +11,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import mkdtemp
+from tempfile import gettempdir
 
 SHELL = "/bin/sh"
+NAME_BYTES = 8
 # SIGCONT: a broker that was paused, and has lost its parent, ends only once it runs again.
 DELETE_AT_END_OF_INPUT = """
 read -r end
@@ -27,27 +28,29 @@ rm -rf -- "$0"
 def make_directory() -> tuple[str, int, subprocess.Popen[bytes]]:
     """Return the path of a new directory, the descriptor that keeps it, and the process that will delete it.
 
-    OSError if the directory or the shell cannot be started; nothing is left behind.
+    OSError if the directory or the shell cannot be started; nothing is left behind, after an interrupt neither.
     """
-    path = mkdtemp(prefix="barnabas-")
+    path = os.path.join(gettempdir(), f"barnabas-{os.urandom(NAME_BYTES).hex()}")
+    read, write = os.pipe()
     try:
-        read, write = os.pipe()
-        try:
-            watching = subprocess.Popen(  # noqa: S603 - a fixed script, and a path made here
-                [SHELL, "-c", DELETE_AT_END_OF_INPUT, path],
-                cwd="/",
-                stdin=read,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that the terminal's signals do not reach it
-            )
-        except BaseException:
-            os.close(write)
-            raise
-        finally:
-            os.close(read)
+        watching = subprocess.Popen(  # noqa: S603 - a fixed script, and a path made here
+            [SHELL, "-c", DELETE_AT_END_OF_INPUT, path],
+            cwd="/",
+            stdin=read,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that the terminal's signals do not reach it
+        )
     except BaseException:
-        os.rmdir(path)
+        os.close(write)
+        raise
+    finally:
+        os.close(read)
+    try:
+        os.mkdir(path, 0o700)  # last: an interrupt between two steps leaves no directory without its shell
+    except BaseException:
+        os.close(write)
+        watching.wait()
         raise
     return path, write, watching
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,21 @@ def test_without_a_shell_the_broker_creates_and_removes_its_directory(
     monkeypatch.setattr(sys, "argv", ["barnabas", "serve", "--ephemeral"])
     main()
     assert executed[0][2:] == ["serve", "--ephemeral"]
+
+
+def test_interrupt_after_the_directory_is_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    descriptors = os.listdir("/proc/self/fd")
+    mkdir = os.mkdir
+
+    def interrupted(*arguments: Any) -> None:
+        mkdir(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_directory()
+    assert (list(tmp_path.iterdir()), os.listdir("/proc/self/fd")) == ([], descriptors)
 
 
 @contextmanager
