@@ -74,7 +74,9 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--command-config",
         metavar="FILE",
-        help="a file of Kafka's tools with settings of the Java client; its bootstrap.servers is the default of -b",
+        default=os.environ.get("BARNABAS_COMMAND_CONFIG") or None,
+        help="a file of Kafka's tools with settings of the Java client; its bootstrap.servers is the default of -b "
+        "(default: $BARNABAS_COMMAND_CONFIG)",
     )
     group.add_argument(
         "-m",

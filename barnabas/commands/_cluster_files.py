@@ -156,12 +156,7 @@ def identity(directory: str, brokers: int) -> str:
 
 def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
     """Write the cluster's identity file; WrongCall if that fails."""
-    _write(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
-
-
-def write_settings(node: NodeFiles, settings: Mapping[str, str], *, secret: bool) -> None:
-    """Write a broker's settings file, for no other user to read if `secret`; WrongCall if that fails."""
-    _write(node.settings_file, settings, secret=secret)
+    write_settings(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
 
 
 def _read(path: str) -> dict[str, str] | None:
@@ -173,8 +168,8 @@ def _read(path: str) -> dict[str, str] | None:
     return {name: value for name, _, value in pairs}
 
 
-def _write(path: str, settings: Mapping[str, str], *, secret: bool = False) -> None:
-    """Write a settings file; WrongCall if that fails."""
+def write_settings(path: str, settings: Mapping[str, str], *, secret: bool = False) -> None:
+    """Write a settings file, for no other user to read if `secret`; WrongCall if that fails."""
     text = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
     try:
         write_file(path, text, 0o600 if secret else None)

@@ -1,4 +1,4 @@
-"""The security of a `barnabas up --secure` cluster: certificates, users, and files of settings for their clients.
+"""The security of a cluster of `barnabas up --secure` or of the test kit: certificates, users, files for their clients.
 
     DIR/security/
         ca.pem               certificate of the cluster's authority, which clients trust
@@ -60,6 +60,14 @@ class ClientFiles(NamedTuple):
     kafka_python: str
 
 
+class UserSettings(NamedTuple):
+    """The settings of one user's clients."""
+
+    java: dict[str, str]
+    librdkafka: dict[str, str]
+    kafka_python: dict[str, str]
+
+
 class ClusterSecurity:
     """The security of one cluster, in the folder `security` of its directory."""
 
@@ -73,7 +81,7 @@ class ClusterSecurity:
             import barnabas.commands._certificates  # noqa: F401 - before anything is written
         except ImportError:
             raise WrongCall("--secure makes certificates with cryptography: pip install 'barnabas[secure]'") from None
-        self._folder = os.path.join(directory, DIRECTORY)
+        self.folder = os.path.join(directory, DIRECTORY)
         self.trusted = self._path(_AUTHORITY)
         self._broker = self._path("broker.pem")
         if os.path.exists(self._broker) and not os.path.exists(self.trusted):
@@ -82,12 +90,17 @@ class ClusterSecurity:
                 "--secure makes a new one"
             )
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             self._users = self._make_users()
             self._token_key = self._make_token_key()
             self._make_certificates(host)
         except OSError as error:
-            raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
+            raise WrongCall(f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}") from error
+
+    @property
+    def users(self) -> list[str]:
+        """The users except that of the nodes."""
+        return sorted(self._users.keys() - {_BROKER})
 
     def broker_settings(self) -> dict[str, str]:
         """Return the security settings of all brokers."""
@@ -116,18 +129,52 @@ class ClusterSecurity:
         """Write the files of the users except that of the nodes, and return their paths; WrongCall if that fails."""
         written = {}
         try:
-            for user in self._users.keys() - {_BROKER}:
+            for user in self.users:
                 written[user] = files = ClientFiles(
                     *map(self._path, (f"{user}.properties", f"{user}.librdkafka", f"{user}.json"))
                 )
-                for path, text_of in zip(files, (_java, _librdkafka, _kafka_python), strict=True):
-                    write_file(path, text_of(bootstrap_servers, self.trusted, user, self._users[user]), _PRIVATE)
+                settings = self.client_settings(bootstrap_servers, user)
+                java = {name: value.replace("\\", "\\\\") for name, value in settings.java.items()}
+                write_file(files.java, _lines(java), _PRIVATE)
+                write_file(files.librdkafka, _lines(settings.librdkafka), _PRIVATE)
+                write_file(files.kafka_python, json.dumps(settings.kafka_python, indent=2) + "\n", _PRIVATE)
         except OSError as error:
-            raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
-        return dict(sorted(written.items()))
+            raise WrongCall(f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}") from error
+        return written
+
+    def client_settings(self, bootstrap_servers: str, user: str) -> UserSettings:
+        """Return the settings of a user's clients."""
+        password = self._users[user]
+        login = f"{_PLAIN_MODULE} required username={_quoted(user)} password={_quoted(password)};"
+        return UserSettings(
+            java={
+                "bootstrap.servers": bootstrap_servers,
+                "security.protocol": SECURITY_PROTOCOL,
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": self.trusted,
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": login,
+            },
+            librdkafka={
+                "bootstrap.servers": bootstrap_servers,
+                "security.protocol": SECURITY_PROTOCOL,
+                "ssl.ca.location": self.trusted,
+                "sasl.mechanisms": "PLAIN",
+                "sasl.username": user,
+                "sasl.password": password,
+            },
+            kafka_python={
+                "bootstrap_servers": bootstrap_servers,
+                "security_protocol": SECURITY_PROTOCOL,
+                "ssl_cafile": self.trusted,
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": user,
+                "sasl_plain_password": password,
+            },
+        )
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
+        return os.path.join(self.folder, name)
 
     def _make_users(self) -> dict[str, str]:
         """Return the password of each user; make those that every cluster has."""
@@ -180,7 +227,7 @@ class ClusterSecurity:
                 key, certificate = issue(authority, _BROKER, hosts)
                 write_file(self._broker, key + certificate, _PRIVATE)
         except ValueError as error:
-            raise WrongCall(f"{self._folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
+            raise WrongCall(f"{self.folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
 
     def _authority(self) -> Issued:
         from barnabas.commands._certificates import Issued, new_authority
@@ -191,7 +238,7 @@ class ClusterSecurity:
             return Issued(key, certificate)
         if certificate:
             raise WrongCall(
-                f"{key_path} is missing: restore it, or remove {self._folder} for new certificates and passwords"
+                f"{key_path} is missing: restore it, or remove {self.folder} for new certificates and passwords"
             )
         made = new_authority(f"cluster authority {os.urandom(_NAME_BYTES).hex()}")  # clients may trust several
         write_file(key_path, made.key, _PRIVATE)
@@ -207,45 +254,6 @@ def is_secure(directory: str) -> bool:
 def _quoted(value: str) -> str:
     """Return a value of a JAAS line."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _java(bootstrap_servers: str, trusted: str, user: str, password: str) -> str:
-    login = f"{_PLAIN_MODULE} required username={_quoted(user)} password={_quoted(password)};"
-    return _lines(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "security.protocol": SECURITY_PROTOCOL,
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": trusted.replace("\\", "\\\\"),
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": login.replace("\\", "\\\\"),
-        }
-    )
-
-
-def _librdkafka(bootstrap_servers: str, trusted: str, user: str, password: str) -> str:
-    return _lines(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "security.protocol": SECURITY_PROTOCOL,
-            "ssl.ca.location": trusted,
-            "sasl.mechanisms": "PLAIN",
-            "sasl.username": user,
-            "sasl.password": password,
-        }
-    )
-
-
-def _kafka_python(bootstrap_servers: str, trusted: str, user: str, password: str) -> str:
-    settings = {
-        "bootstrap_servers": bootstrap_servers,
-        "security_protocol": SECURITY_PROTOCOL,
-        "ssl_cafile": trusted,
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": user,
-        "sasl_plain_password": password,
-    }
-    return json.dumps(settings, indent=2) + "\n"
 
 
 def _lines(settings: Mapping[str, str]) -> str:

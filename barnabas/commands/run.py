@@ -6,6 +6,17 @@ program finds it in environment variables:
     KAFKA_BOOTSTRAP_SERVERS     HOST:PORT,... (BARNABAS_BROKERS has the same, for the `barnabas` command)
     BARNABAS_CONTROL            the brokers' control APIs, URL,... (docs/control-api.yaml)
 
+With --secure, clients and brokers authenticate with SASL over TLS, and ACLs decide what users may do, as in a cluster
+of `barnabas up --secure`. The program has the login of `admin`, who can do everything:
+
+    KAFKA_SECURITY_PROTOCOL     SASL_SSL
+    KAFKA_SASL_MECHANISM        PLAIN
+    KAFKA_SASL_USERNAME         and KAFKA_SASL_PASSWORD
+    KAFKA_SSL_CA_LOCATION       the certificate of the authority, a PEM file
+    KAFKA_CLIENT_FILES          a directory with settings of the users admin and client, who may do what ACLs allow:
+                                USER.properties (Java), USER.librdkafka and USER.json (kafka-python)
+    BARNABAS_COMMAND_CONFIG     admin.properties, for the `barnabas` command
+
 When the program ends, the brokers end too, and their data is deleted. The exit status is that of the program, or 128
 and the number of the signal that ended it; 2 if the cluster cannot be started. A signal goes to the program. On Linux,
 the program gets SIGTERM if this process is killed.
@@ -26,6 +37,7 @@ from barnabas.commands._output import CommandError, WrongCall
 EXAMPLES = """
   barnabas run -- pytest                           one broker, in $KAFKA_BOOTSTRAP_SERVERS
   barnabas run --brokers 3 -- npm test
+  barnabas run --secure -- ./gradlew test          TLS and users: see the variables above
   barnabas run --topic orders:6 -D num.partitions=3 -- ./integration-tests.sh
   barnabas run -- sh -c 'MY_BROKERS=$KAFKA_BOOTSTRAP_SERVERS go test ./...'
 """
@@ -38,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_cluster_options(parser, brokers=1)
     parser.add_argument("--strict-topics", action="store_true", help="do not create topics that clients use")
+    parser.add_argument("--secure", action="store_true", help="use TLS, SASL and ACLs")
 
 
 def pass_on(words: Sequence[str]) -> int:
@@ -56,7 +69,12 @@ def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
     try:
         with (
             _stopped_by_signals(),
-            Cluster(options.brokers, config=dict(options.define), strict_topics=options.strict_topics) as cluster,
+            Cluster(
+                options.brokers,
+                config=dict(options.define),
+                strict_topics=options.strict_topics,
+                secure=options.secure,
+            ) as cluster,
         ):
             for name, partitions in options.topic:
                 cluster.topic(name, partitions or 1)

@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
         files = security.write_clients(bootstrap) if security else {}
         for node in nodes:
             settings = settings_of(node.addresses, addresses, cluster_id, node.data_dir, own, clients)
-            write_settings(node, settings, secret=options.secure)
+            write_settings(node.settings_file, settings, secret=options.secure)
         report = partial(complain, options.command)
         brokers = stack.enter_context(
             Brokers(

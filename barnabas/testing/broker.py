@@ -32,11 +32,19 @@ class Broker:
     """A broker of a cluster. It keeps its ports and its data while it is down."""
 
     def __init__(
-        self, launcher: Launcher, node_id: int, host: str, directory: Path, *, is_controller: bool, port: int = 0
+        self,
+        launcher: Launcher,
+        node_id: int,
+        host: str,
+        directory: Path,
+        *,
+        is_controller: bool,
+        port: int = 0,
+        clients_listener: str = CLIENTS,
     ) -> None:
         """Reserve the ports, of which `port` is for clients; ClusterError if that fails.
 
-        `directory` gets the data and the log.
+        `directory` gets the data and the log. `clients_listener` is the name of the listener for clients.
         """
         self.node_id = node_id
         """The broker's id in the cluster, from 1."""
@@ -59,10 +67,11 @@ class Broker:
         self._arguments: list[str] = []
         self._process: BrokerProcess | None = None
         self._control: ControlClient | None = None
-        listeners = [CLIENTS, *([CONTROLLERS] if is_controller else []), CONTROL]
+        self._clients = clients_listener
+        listeners = [clients_listener, *([CONTROLLERS] if is_controller else []), CONTROL]
         with ExitStack() as reserved:
             self._ports = {
-                name: reserved.enter_context(closing(KeptPort(host, port if name == CLIENTS else 0)))
+                name: reserved.enter_context(closing(KeptPort(host, port if name == clients_listener else 0)))
                 for name in listeners
             }
             self._reserved = reserved.pop_all()
@@ -71,12 +80,12 @@ class Broker:
     def addresses(self) -> NodeAddresses:
         """The addresses of the listeners."""
         found = {name: Address(port.host, port.port) for name, port in self._ports.items()}
-        return NodeAddresses(self.node_id, found[CLIENTS], found.get(CONTROLLERS))
+        return NodeAddresses(self.node_id, found[self._clients], found.get(CONTROLLERS))
 
     @property
     def bootstrap(self) -> str:
         """The broker's HOST:PORT for clients."""
-        return str(self._ports[CLIENTS])
+        return str(self._ports[self._clients])
 
     @property
     def pid(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 from weakref import WeakSet
 
-from barnabas._cluster_settings import OURS, new_cluster_id, settings_of, voter_count
+from barnabas._cluster_settings import CLIENTS, OURS, new_cluster_id, settings_of, voter_count
 from barnabas.testing._control import path_of
 from barnabas.testing._launchers import launcher
 from barnabas.testing._nodes import Nodes, call_unless_ended
@@ -36,6 +36,7 @@ from barnabas.testing.group import Group
 from barnabas.testing.topic import WAIT_S, Topic
 
 if TYPE_CHECKING:
+    from barnabas.testing._security import Security
     from barnabas.testing.snapshot import ClusterSnapshot
 
 MOST_BROKERS = 64
@@ -79,6 +80,7 @@ class Cluster:
         strict_topics: bool = False,
         host: str = "127.0.0.1",
         ports: Sequence[int] | None = None,
+        secure: bool = False,
     ) -> None:
         """Describe a cluster; nothing is started yet.
 
@@ -86,6 +88,8 @@ class Cluster:
         The data is in `directory`, which is kept and may be used again, or else in a temporary one. It begins as the
         `snapshot`, whose records never expire by age unless `config` says so. With `strict_topics`, topics are not
         created when clients use them. The kernel chooses the brokers' ports, unless `ports` has those for clients.
+        With `secure`, clients authenticate with SASL over TLS, and ACLs decide what users may do; `client_config` has
+        their settings. This needs `pip install 'barnabas[secure]'`.
         """
         if brokers is not None and not 1 <= brokers <= MOST_BROKERS:
             raise ValueError(f"brokers={brokers}: a cluster has 1 to {MOST_BROKERS}")
@@ -100,6 +104,8 @@ class Cluster:
         self._snapshot = snapshot
         self._host = host
         self._listen = list(ports or ())
+        self._secure = secure
+        self._security: Security | None = None
         self._given = None if directory is None else Path(directory).absolute()
         self._owner = os.getpid()
         self._directory = Path()
@@ -139,7 +145,18 @@ class Cluster:
         """Variables for a program that uses the cluster: KAFKA_BOOTSTRAP_SERVERS, and those of `barnabas`."""
         control = ",".join(broker.control_url for broker in self.brokers if broker.is_running)
         servers = dict.fromkeys(("KAFKA_BOOTSTRAP_SERVERS", "BARNABAS_BROKERS"), self.bootstrap)
-        return servers | {"BARNABAS_CONTROL": control}
+        secure = {} if self._security is None else self._security.environment()
+        return servers | secure | {"BARNABAS_CONTROL": control}
+
+    def client_config(self, library: str = "librdkafka", user: str = "admin") -> dict[str, Any]:
+        """Return the settings of a client: the brokers' addresses and, of a secure cluster, the user's security.
+
+        `library` is librdkafka (confluent-kafka), kafka-python, aiokafka or java. Of the users of a secure cluster,
+        `admin` may do everything, and `client` what ACLs allow.
+        """
+        from barnabas.testing._security import client_config  # few tests use it
+
+        return client_config(library, user, self.bootstrap, self._security)
 
     def start(self) -> Self:
         """Start the brokers, and return when each serves clients and lists all others; ClusterError with the cause."""
@@ -164,11 +181,26 @@ class Cluster:
         number = self._wanted or (1 if begin is None else begin.brokers)
         if self._listen and len(self._listen) != number:
             raise ClusterError(f"ports: there are {len(self._listen)} for {number} brokers")
+        if self._secure:
+            from barnabas.testing._security import Security
+
+            self._security = Security(self._directory, self._host)
+        listener = CLIENTS if self._security is None else self._security.listener
         for node_id, port in enumerate(self._listen or [0] * number, 1):
             is_controller = node_id <= voter_count(number)
             self.brokers.append(
-                Broker(starter, node_id, self._host, self._directory, is_controller=is_controller, port=port)
+                Broker(
+                    starter,
+                    node_id,
+                    self._host,
+                    self._directory,
+                    is_controller=is_controller,
+                    port=port,
+                    clients_listener=listener,
+                )
             )
+        if self._security is not None:
+            self._security.write_clients(self.bootstrap)
         for broker in self.brokers:
             broker.peers = self.brokers
         self.clock = Clock(self._nodes)
@@ -184,9 +216,13 @@ class Cluster:
         """Start all brokers; each is ready when it lists all others."""
         cluster_id = _stored_cluster_id(self.brokers[0].data_dir) or new_cluster_id()
         addresses = [broker.addresses for broker in self.brokers]
+        listener, given = (CLIENTS, []) if self._security is None else (self._security.listener, self._security.options)
         for broker in self.brokers:
-            settings = settings_of(broker.addresses, addresses, cluster_id, str(broker.data_dir), self._config)
-            broker.configure([*(f"-D{name}={value}" for name, value in settings.items()), "--test-profile"])
+            settings = settings_of(
+                broker.addresses, addresses, cluster_id, str(broker.data_dir), self._config, listener
+            )
+            defined = [f"-D{name}={value}" for name, value in settings.items()]
+            broker.configure([*given, *defined, "--test-profile"])
         logged_bytes = self.brokers[0].log_bytes
         group = f"--start-group={os.urandom(_START_TAG_BYTES).hex()}:{len(self.brokers)}"
         for broker in self.brokers:
@@ -430,6 +466,10 @@ class AsyncCluster(View[Cluster]):
     def clock(self) -> AsyncClock:
         """The clock of the brokers."""
         return AsyncClock(self.sync.clock)
+
+    def client_config(self, library: str = "aiokafka", user: str = "admin") -> dict[str, Any]:
+        """Return the settings of a client, as `Cluster.client_config` does."""
+        return self.sync.client_config(library, user)
 
     topic = coroutine_to(AsyncTopic, Cluster.topic)
     fence_producer = coroutine(Cluster.fence_producer)

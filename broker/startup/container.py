@@ -33,6 +33,7 @@ _OURS = "BARNABAS_"
 _OTHERS = frozenset(
     {
         "BARNABAS_BROKERS",
+        "BARNABAS_COMMAND_CONFIG",
         "BARNABAS_CONTROL",
         "BARNABAS_CONTROL_TOKEN",
         "BARNABAS_LOOP",

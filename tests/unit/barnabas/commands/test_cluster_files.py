@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas._cluster_settings import Address, NodeAddresses
 from barnabas.commands._cluster_files import (
-    NodeFiles,
     held,
     identity,
     lock_holder,
@@ -90,8 +88,7 @@ def test_cluster_file_without_cluster_id_is_refused(tmp_path: Path) -> None:
 
 def test_settings_are_written_as_java_reads_them(tmp_path: Path) -> None:
     place = tmp_path / "1.properties"
-    node = NodeFiles(NodeAddresses(1, Address("h", 1), None), str(tmp_path / "1"), str(place), {})
-    write_settings(node, {"broker.rack": "a\\b", "node.id": "1"}, secret=True)
+    write_settings(str(place), {"broker.rack": "a\\b", "node.id": "1"}, secret=True)
     assert place.read_text() == "broker.rack=a\\\\b\nnode.id=1\n"
 
 

@@ -30,6 +30,23 @@ def test_a_program_has_the_clusters_addresses_and_its_status_is_passed_on() -> N
     assert len(addresses.split(",")) == 2
 
 
+def test_a_program_of_a_secure_cluster_has_the_login_of_admin_and_the_files_of_client() -> None:
+    python = """
+import os
+from kafka import KafkaProducer
+value = lambda name: os.environ["KAFKA_" + name]
+with KafkaProducer(bootstrap_servers=value("BOOTSTRAP_SERVERS"), security_protocol=value("SECURITY_PROTOCOL"),
+        ssl_cafile=value("SSL_CA_LOCATION"), sasl_mechanism=value("SASL_MECHANISM"),
+        sasl_plain_username=value("SASL_USERNAME"), sasl_plain_password=value("SASL_PASSWORD")) as producer:
+    producer.send("letters", b"one").get(30)
+"""
+    script = 'python -c "$1"; barnabas consume letters --exit; '
+    script += "barnabas consume letters --exit --command-config $KAFKA_CLIENT_FILES/client.properties"
+    done = run("--secure", "--topic", "letters", "--", "sh", "-c", script, "sh", python)
+    assert done.stdout == "one\n"
+    assert done.stderr == "barnabas consume: there is no topic letters\n"  # client may not describe it
+
+
 def test_options_after_the_dashes_are_the_programs() -> None:
     assert run("--", "echo", "--brokers", "--", "-x").stdout == "--brokers -- -x\n"
 
