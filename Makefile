@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RESET ?=
+DAYS ?=
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +37,8 @@ fix: $(VENV)/.dev ## Let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 begins anew)
-	$(BIN)/python -m spark_jobs.flights.demo $(if $(RESET),--reset)
+demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 begins anew, DAYS=20 takes the first days)
+	$(BIN)/python -m spark_jobs.flights.demo $(if $(RESET),--reset )$(if $(DAYS),--days $(DAYS))
 
 bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -44,11 +44,29 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")
     parser.add_argument("--days", type=int, default=DAYS, help="how much of the year (default: %(default)s)")
     options = parser.parse_args()
+    if not 1 <= options.days <= DAYS:
+        parser.error(f"argument --days: {options.days}: write a number from 1 to {DAYS}")
     if options.reset:
         shutil.rmtree(options.data, ignore_errors=True)
     os.makedirs(options.data, exist_ok=True)
+    if (begun := _begun_with(options.data, options.days)) != options.days:
+        parser.error(f"{options.data} has the first {begun} days: write --days {begun}, or --reset to begin anew")
     with running_cluster(f"{options.data}/cluster") as bootstrap:
         return _run(bootstrap, options.data, options.seconds, options.days)
+
+
+def _begun_with(data: str, days: int) -> int:
+    """Return the days that the demo's data were begun with, which are `days` if they begin now.
+
+    The record that closes the last window is behind the year: what is sent after it would be late.
+    """
+    with open(f"{data}/days", "a+", encoding="ascii") as file:
+        file.seek(0)
+        if text := file.read():
+            return int(text)
+        begun = DAYS if os.path.exists(f"{data}/cluster") else days
+        file.write(str(begun))
+    return begun
 
 
 @contextlib.contextmanager
@@ -108,7 +126,8 @@ def _run(bootstrap: str, data: str, seconds: float, days: int) -> int:
         _say(f"topic {name}: {count:,} rows")
     spark = spark_session("flights", master="local[2]", connectors=("kafka", "delta"), conf=SMALL)
     queries = start_jobs(spark, bootstrap, data)
-    _say("the jobs windows, join and table run; replaying the year 2013 ...")
+    year = "the year 2013" if days == DAYS else f"{days} days of the year 2013"
+    _say(f"the jobs windows, join and table run; replaying {year} ...")
     started = time.monotonic()
     sent = feed.replay_flights(bootstrap, seconds=seconds, report=_report_month, days=days)
     took = time.monotonic() - started
@@ -154,7 +173,7 @@ def _is_closed(query: StreamingQuery) -> bool:
 
 def _report_month(day: int, sent: int) -> None:
     if day % 30 == 0:
-        _say(f"  day {day} of 365, {sent:,} flights sent")
+        _say(f"  day {day} of {DAYS}, {sent:,} flights sent")
 
 
 def _say(text: str) -> None:

@@ -26,6 +26,7 @@ COMMANDS = {
     "fix": ["ruff format .", "ruff check --fix ."],
     "demo": ["python -m spark_jobs.flights.demo"],
     "demo RESET=1": ["python -m spark_jobs.flights.demo --reset"],
+    "demo RESET=1 DAYS=20": ["python -m spark_jobs.flights.demo --reset --days 20"],
     "bench": ["python -m benchmarks"],
 }
 

@@ -5,9 +5,40 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_jobs.flights import dataset
+import pytest
+
+from spark_jobs.flights import dataset, demo
 
 DAYS = int(os.environ.get("BARNABAS_TEST_DEMO_DAYS", "20"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--days", "0"], "argument --days: 0: write a number from 1 to 365"),
+        (["--days", "30"], "data has the first 20 days: write --days 20, or --reset to begin anew"),
+        ([], "data has the first 20 days: write --days 20, or --reset to begin anew"),
+    ],
+)
+def test_the_days_are_those_that_the_data_were_begun_with(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "data").mkdir()
+    assert demo._begun_with(str(tmp_path / "data"), 20) == 20
+    monkeypatch.setattr(sys, "argv", ["demo", "--data", str(tmp_path / "data"), *words])
+    with pytest.raises(SystemExit) as end:
+        demo.main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_data_of_the_year_are_recognized(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    assert demo._begun_with(str(tmp_path), 20) == dataset.DAYS
 
 
 def run_demo(data: Path) -> str:
