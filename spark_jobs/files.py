@@ -6,6 +6,7 @@ A path without a scheme is of Spark's default file system. `claim` records in a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OWNER = "_barnabas_job.json"
+COMPLETE = re.compile(r"^\.(.+)\.complete$")
 
 
 class FileStatus(NamedTuple):
@@ -44,13 +46,16 @@ class Folder:
         """Return the names in the directory, empty if it does not exist."""
         if not self._files.exists(self._path):
             return []
-        return sorted(str(status.getPath().getName()) for status in self._files.listStatus(self._path))
+        found = {str(status.getPath().getName()) for status in self._files.listStatus(self._path)}
+        return sorted({COMPLETE.sub(r"\1", name) for name in found})
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, None if it does not exist."""
         path = self._child(name)
         if not self._files.exists(path):
-            return None
+            path = self._beside(name, "complete")
+            if not self._files.exists(path):
+                return None
         stream = self._files.open(path)
         try:
             return bytes(stream.readAllBytes()).decode()
@@ -58,21 +63,31 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, in place of one with that name; the directory is created if it does not exist."""
-        unfinished = self._child(f".{name}.unfinished")
+        """Write a file, in place of one with that name; the directory is created if it does not exist.
+
+        Not every file system can rename a file in place of another one. The new file is therefore complete under
+        another name, by which `read` finds it, before the former one is deleted.
+        """
+        unfinished = self._beside(name, "unfinished")
         stream = self._files.create(unfinished, True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self._files.delete(self._child(name), False)
-        self.move(f".{name}.unfinished", name)
+        path, complete = self._child(name), self._beside(name, "complete")
+        if self._files.exists(path):
+            self._files.delete(complete, False)
+            self._rename(unfinished, complete)
+            self._files.delete(path, False)
+            self._rename(complete, path)
+        else:
+            self._rename(unfinished, path)
+            self._files.delete(complete, False)
 
     def create(self, name: str, text: str) -> None:
         """Write a file, which appears complete or not at all; FileExistsError if there is one with that name."""
         hadoop = self._jvm.org.apache.hadoop.fs
-        path = self._child(name)
-        unfinished = hadoop.Path(path.getParent(), f".{path.getName()}.unfinished")
+        path, unfinished = self._child(name), self._beside(name, "unfinished")
         stream = self._files.create(unfinished, True)
         try:
             stream.write(bytearray(text.encode()))
@@ -101,15 +116,23 @@ class Folder:
     def move(self, name: str, to: str) -> None:
         """Rename a file; `to` does not exist, and its directory is created if it does not exist."""
         self._files.mkdirs(self._child(to).getParent())
-        if not self._files.rename(self._child(name), self._child(to)):
-            raise OSError(f"{self.uri}/{name} was not renamed to {to}")
+        self._rename(self._child(name), self._child(to))
 
     def delete(self, name: str) -> None:
         """Delete a file or a directory with all that is in it; do nothing if it does not exist."""
+        self._files.delete(self._beside(name, "complete"), False)
         self._files.delete(self._child(name), True)
 
     def _child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
+
+    def _beside(self, name: str, state: str) -> Any:
+        path = self._child(name)
+        return self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{state}")
+
+    def _rename(self, path: Any, to: Any) -> None:
+        if not self._files.rename(path, to):
+            raise OSError(f"{path.toString()} was not renamed to {to.getName()}")
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
@@ -128,6 +151,12 @@ def has_begun(spark: SparkSession, checkpoint: str) -> bool:
 def has_results(spark: SparkSession, directory: str) -> bool:
     """Return whether an output directory has more than the record of which job writes it."""
     return any(name != OWNER and not name.startswith(".") for name in Folder(spark, directory).names())
+
+
+def owner(spark: SparkSession, directory: str) -> str | None:
+    """Return which job writes an output directory, None if none does."""
+    text = Folder(spark, directory).read(OWNER)
+    return None if text is None else str(json.loads(text)["job"])
 
 
 def claim(spark: SparkSession, directory: str, job: str, checkpoint: str | None) -> None:

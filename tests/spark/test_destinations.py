@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -101,6 +102,64 @@ def test_files_are_written_whole_and_in_place_of_others(spark: SparkSession, tmp
     assert (folder.names(), folder.read("name")) == (["name"], "zweitens: ü")
     folder.delete("name")
     assert folder.names() == []
+
+
+class EndedError(Exception):
+    """The process ends here."""
+
+
+class DyingFiles:
+    """A file system of Hadoop whose process ends instead of one of its changes; what it changed before stays."""
+
+    def __init__(self, files: Any, changes: int) -> None:
+        self._files = files
+        self._left = changes
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("create", "rename", "delete"):
+            return getattr(self._files, name)
+
+        def change(*arguments: Any) -> Any:
+            if not self._left:
+                raise EndedError
+            self._left -= 1
+            return getattr(self._files, name)(*arguments)
+
+        return change
+
+
+@pytest.mark.parametrize("begun", [("first",), ()])
+def test_a_file_is_the_former_or_the_new_one_whenever_its_writer_ends(
+    spark: SparkSession, tmp_path: Path, begun: tuple[str, ...]
+) -> None:
+    """Also if the next write ends early too, at any other of its steps."""
+
+    def ended(folder: Folder, changes: int, text: str) -> bool:
+        """Write until the process ends; return whether it ended before the write did."""
+        dying = Folder(spark, folder.uri)
+        dying._files = DyingFiles(folder._files, changes)
+        try:
+            dying.write("name", text)
+        except EndedError:
+            return True
+        return False
+
+    for steps in range(6):
+        for more in range(6):
+            folder = Folder(spark, f"{tmp_path}/{steps}-{more}")
+            for text in begun:
+                folder.write("name", text)
+            former = begun[-1] if begun else None
+            complete = not ended(folder, steps, "new")
+            found = folder.read("name")
+            assert found == "new" if complete else found in (former, "new")
+            assert folder.names().count("name") == (found is not None)
+            complete = not ended(folder, more, "newer")
+            assert folder.read("name") == "newer" if complete else folder.read("name") in (found, "newer")
+            folder.write("name", "last")
+            assert (folder.read("name"), [name for name in folder.names() if name[0] != "."]) == ("last", ["name"])
+            folder.delete("name")
+            assert folder.read("name") is None
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
