@@ -23,7 +23,6 @@ twice. After a restart an unfinished batch is written again, unless its commit i
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
-from spark_jobs.options import StreamOptions, option, positive
+from spark_jobs.options import StreamOptions, duration, not_negative, option, positive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,9 +56,7 @@ CONF = (
 
 def table(text: str) -> Destination:
     """Return the destination of `parquet:DIR` or `delta:DIR`; raise ArgumentTypeError for another text."""
-    if text.partition(":")[0] not in archive_tables.OPEN:
-        raise argparse.ArgumentTypeError(f"{text!r}: write parquet:DIR or delta:DIR")
-    return io.destination(text)
+    return io.destination(text, tuple(archive_tables.OPEN))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +64,9 @@ class ArchiveOptions(StreamOptions):
     """The table and the sizes of its files."""
 
     to: Destination = option("the table: parquet:DIR or delta:DIR", metavar="WHERE", parse=table)
-    trigger: str = option("start a micro-batch, and write files, so often", default="1 minute", metavar="INTERVAL")
+    trigger: str = option(
+        "start a micro-batch, and write files, so often", default="1 minute", metavar="INTERVAL", parse=duration
+    )
     merge_files: int = option(
         "merge the small files of a topic and day when there are so many", default=32, metavar="N", parse=positive
     )
@@ -81,7 +80,7 @@ class ArchiveOptions(StreamOptions):
         "delete files that were merged after so many seconds, for readers that still have them (Parquet)",
         default=3600,
         metavar="SECONDS",
-        parse=int,
+        parse=not_negative,
     )
 
 
@@ -170,6 +169,7 @@ JOB = Job(
     lambda options: options.to.connectors,
     fixed=("to",),
     conf=CONF,
+    check=io.check_topics,
 )
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs import tables
@@ -20,25 +19,40 @@ from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import Cluster
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder, claim, has_begun, has_results, query_id
-from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions, TopicOptions, option
+from spark_jobs.options import (
+    KafkaOptions,
+    SourceOptions,
+    StreamOptions,
+    TopicOptions,
+    beginning,
+    did_you_mean,
+    option,
+    time_ms,
+)
 from spark_jobs.tables import DRIVERS, Batch, JdbcTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "console")
 # A task reads offsets that the topic has. Once it has the last ones, the consumer fetches behind them, and its next
 # request waits for that response: half a second of each partition and micro-batch by Kafka's default.
 SOURCE = {"kafka.fetch.max.wait.ms": "10", "kafka.isolation.level": "read_committed", "includeHeaders": "true"}
 TOPIC_IDS = "_barnabas_topics.json"
 # Options, in lower case, by which several Spark tasks read a partition.
 DIVIDING = ("minpartitions", "maxrecordsperpartition")
-FORMS = "topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"
+FORMS = {
+    "topic": "topic:NAME",
+    "parquet": "parquet:DIR",
+    "delta": "delta:DIR",
+    "iceberg": "iceberg:DIR",
+    "jdbc": "jdbc:URL#TABLE",
+    "console": "console",
+}
 
 
 class Destination(NamedTuple):
-    """Where results go: `kind` is one of KINDS, `target` the topic, the directory or name of a table, or URL#TABLE."""
+    """Where results go: `kind` is one of FORMS, `target` the topic, the directory or name of a table, or URL#TABLE."""
 
     kind: str
     target: str
@@ -55,14 +69,22 @@ class Destination(NamedTuple):
         return (self.kind,) if self.kind in ("delta", "iceberg") else ()
 
 
-def destination(text: str) -> Destination:
-    """Return the destination of `topic:NAME`, `parquet:DIR`, `delta:DIR`, `iceberg:DIR`, `jdbc:URL#TABLE` or `console`.
+KINDS = tuple(FORMS)
 
-    Raise ArgumentTypeError for another text.
-    """
+
+def forms(kinds: Sequence[str] = KINDS) -> str:
+    """Return how destinations of the kinds are written, such as `parquet:DIR or delta:DIR`."""
+    *first, last = (FORMS[kind] for kind in kinds)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def destination(text: str, kinds: Sequence[str] = KINDS) -> Destination:
+    """Return the destination of a text such as `topic:NAME`; ArgumentTypeError if it is none of the kinds."""
     kind, _, target = text.partition(":")
-    if kind not in KINDS or bool(target) == (kind == "console"):
-        raise argparse.ArgumentTypeError(f"{text!r}: write {FORMS}")
+    if kind not in kinds:
+        raise argparse.ArgumentTypeError(f"{text!r}: write {forms(kinds)}{did_you_mean(kind, kinds)}")
+    if bool(target) == (kind == "console"):
+        raise argparse.ArgumentTypeError(f"{text!r}: write {FORMS[kind]}")
     if kind == "jdbc":
         try:
             JdbcTable.parse(target)
@@ -75,7 +97,7 @@ def destination(text: str) -> Destination:
 class ResultOptions:
     """Where results go."""
 
-    to: Destination = option(f"where results go: {FORMS}", metavar="WHERE", parse=destination)
+    to: Destination = option(f"where results go: {forms()}", metavar="WHERE", parse=destination)
 
 
 def kafka_options(options: KafkaOptions) -> dict[str, str]:
@@ -195,6 +217,12 @@ def write_topic(rows: DataFrame, topic: str, options: KafkaOptions) -> None:
     rows.write.format("kafka").options(**kafka_options(options)).option("topic", topic).save()
 
 
+def check_results(to: Destination, options: TopicOptions, also_read: str | None = None) -> None:
+    """Raise JobError if a destination is a topic that a job reads, as far as its options name them."""
+    if to.kind == "topic" and to.target in (*options.topic, also_read):
+        raise _reads_results(to)
+
+
 def claim_results(
     spark: SparkSession, to: Destination, job: str, options: StreamOptions, also_read: str | None = None
 ) -> None:
@@ -204,13 +232,17 @@ def claim_results(
     the results of a checkpoint that is lost: they would be written again.
     """
     if to.kind == "topic" and (to.target == also_read or reads(spark, options, to.target)):
-        raise JobError(f"the job would read its own results from {to.target}: write them to another topic")
+        raise _reads_results(to)
     claim_destination(spark, to, job, options.checkpoint)
     if to.kind in ("parquet", "delta") and has_results(spark, to.target) and not has_begun(spark, options.checkpoint):
         raise JobError(
             f"{to.target} has results of the checkpoint {options.checkpoint}, which is lost: choose another directory, "
             "or delete this one"
         )
+
+
+def _reads_results(to: Destination) -> JobError:
+    return JobError(f"the job would read its own results from {to.target}: write them to another topic")
 
 
 def claim_destination(spark: SparkSession, to: Destination, job: str, checkpoint: str | None) -> None:
@@ -221,15 +253,14 @@ def claim_destination(spark: SparkSession, to: Destination, job: str, checkpoint
 
 def starting(where: str) -> dict[str, str]:
     """Return the options for earliest, latest or an ISO 8601 time (UTC unless it has a zone); JobError otherwise."""
+    try:
+        beginning(where)
+    except argparse.ArgumentTypeError as error:
+        raise JobError(f"--start {error}") from None
     if where in ("earliest", "latest"):
         return {"startingOffsets": where}
-    try:
-        time = datetime.fromisoformat(where)
-    except ValueError:
-        raise JobError(f"{where!r}: write earliest, latest, or a time such as 2026-01-31T12:00") from None
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
     return {
-        "startingTimestamp": str(int(time.timestamp() * 1000)),
+        "startingTimestamp": str(time_ms(where)),
         # Without a record at or after the time, the partition is read from its end.
         "startingOffsetsByTimestampStrategy": "latest",
     }

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_jobs import io
+from spark_jobs import JOBS, io
 from spark_jobs.cluster import ABSENT, close_all
 from spark_jobs.errors import JobError, absent_text, remedy_of
 from spark_jobs.files import claim_checkpoint
@@ -53,6 +54,8 @@ class Job(Generic[O]):
         conf: Settings of the session, which `--spark-conf` overrides.
         anew: Whether options discard what the checkpoint has.
         finish: What it does after the end of the query, such as a picture of the results.
+        check: Raise JobError for options that `start` would refuse, as far as that is known without Spark: starting it,
+            or fetching its connectors, takes from seconds to minutes.
 
     """
 
@@ -66,11 +69,13 @@ class Job(Generic[O]):
     conf: tuple[tuple[str, str], ...] = ()
     anew: Callable[[O], bool] = lambda _: False
     finish: Callable[[SparkSession, O], None] = lambda _spark, _options: None
+    check: Callable[[O], object] = lambda _: None
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job with its command-line arguments; return the exit status."""
         options = self.parsed(sys.argv[1:] if arguments is None else arguments)
         try:
+            self.check(options)
             return self.run(options)
         except Exception as error:
             remedy = remedy_of(error)
@@ -85,6 +90,7 @@ class Job(Generic[O]):
             self.options,
             parser_of(self.options, f"barnabas spark run {self.name}", self.description, self.example),
             arguments,
+            elsewhere=lambda: (import_module(f"{__package__}.{name}").JOB.options for name in JOBS),
         )
 
     def all_connectors(self, options: O) -> tuple[str, ...]:

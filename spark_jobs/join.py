@@ -30,7 +30,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.events import key_of, time_of
 from spark_jobs.io import ResultOptions
 from spark_jobs.job import Job, writer
-from spark_jobs.options import StreamOptions, WatermarkOptions, milliseconds, option
+from spark_jobs.options import StreamOptions, WatermarkOptions, given, milliseconds, option
 from spark_jobs.progress import say
 from spark_jobs.topic_table import TopicTable
 
@@ -45,8 +45,8 @@ COLUMNS = ("key", "time", "value", "joined_time", "joined_value")
 class JoinOptions(ResultOptions, WatermarkOptions, StreamOptions):
     """What is joined, how, and where the results go."""
 
-    with_: str | None = option("topic of the other stream", default=None, metavar="TOPIC")
-    table: str | None = option("compacted topic of the table", default=None, metavar="TOPIC")
+    with_: str | None = option("topic of the other stream", default=None, metavar="TOPIC", parse=given)
+    table: str | None = option("compacted topic of the table", default=None, metavar="TOPIC", parse=given)
     key: str = option("JSON field of the left key; several with commas (default: the record's key)", default="")
     joined_key: str = option("JSON field of the other key (default: the record's key)", default="", metavar="KEY")
     time: str = option("JSON field with the left event time (default: the timestamp)", default="", metavar="FIELD")
@@ -121,10 +121,17 @@ def as_records(rows: DataFrame) -> DataFrame:
     return made.select(f.col("key").cast("binary"), f.to_json(f.struct("*")).cast("binary").alias("value"))
 
 
-def start(spark: SparkSession, options: JoinOptions) -> StreamingQuery:
-    """Start the query."""
+def check(options: JoinOptions) -> None:
+    """Raise JobError for options that do not fit together."""
+    io.check_topics(options)
     if (options.with_ is None) == (options.table is None):
         raise JobError("name the other stream by --with TOPIC, or the table by --table TOPIC")
+    io.check_results(options.to, options, also_read=options.with_ or options.table)
+
+
+def start(spark: SparkSession, options: JoinOptions) -> StreamingQuery:
+    """Start the query."""
+    check(options)
     io.claim_results(spark, options.to, JOB.name, options, also_read=options.with_ or options.table)
     left = keyed(io.read_stream(spark, options), options.key, options.time)
     batch_of: Callable[[DataFrame], DataFrame]
@@ -165,6 +172,7 @@ JOB = Job(
     "barnabas spark run join -t orders --with payments --within '1 hour' --checkpoint /tmp/paid --to topic:paid",
     lambda options: options.to.connectors,
     fixed=("with_", "table", "key", "joined_key", "time", "joined_time", "within", "before", "lateness", "outer"),
+    check=check,
 )
 
 if __name__ == "__main__":

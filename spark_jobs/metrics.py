@@ -12,7 +12,7 @@ hour's end. Until then a late measurement changes its row of each granularity, i
 sum of a coarser row are those of its finer ones (sums of fractions: up to their rounding). Later ones are dropped.
 
 Topics, Delta and the console get each change of a row under the same `key`: the last one is its state. The other
-destinations get each row once, when its coarsest window is complete.
+destinations get each row once, when its coarsest window is complete. A database gets the labels as JSON.
 
 Delivery: Parquet, Iceberg and databases have each row once, Delta in effect, after restarts too. A topic gets the rows
 of a repeated batch again, with the same keys and values: the last record of each key is right. Alerts are written at
@@ -42,7 +42,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
-from spark_jobs.options import StreamOptions, interval, option
+from spark_jobs.options import StreamOptions, duration, interval, option
 from spark_jobs.tables import delta_name, is_delta
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ GROUP = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>")
 class MetricsOptions(StreamOptions):
     """The measurements, their roll-ups, and the alerts."""
 
-    to: Destination = option(f"where roll-ups go: {io.FORMS}", metavar="WHERE", parse=io.destination)
+    to: Destination = option(f"where roll-ups go: {io.forms()}", metavar="WHERE", parse=io.destination)
     value: str = option(
         "JSON field with a number; several with commas (default: count the records)", default="", metavar="FIELDS"
     )
@@ -75,7 +75,7 @@ class MetricsOptions(StreamOptions):
         "lengths of the windows, with commas", default="1 minute, 5 minutes, 1 hour", metavar="INTERVALS"
     )
     lateness: str = option(
-        "how much later than the latest a measurement may be", default="1 minute", metavar="INTERVAL"
+        "how much later than the latest a measurement may be", default="1 minute", metavar="INTERVAL", parse=duration
     )
 
 
@@ -215,12 +215,17 @@ def raise_alerts(rows: DataFrame, batch_id: int, rules: Sequence[Rule], options:
 
 
 def write_roll_ups(rows: DataFrame, batch_id: int, options: MetricsOptions) -> None:
-    """Write a batch of `rolled_up` to the destination."""
+    """Write a batch of `rolled_up` to the destination; a database has no maps, so its labels are JSON."""
+    from pyspark.sql import functions as f
+
     if options.to.kind == "delta":
         upsert(rows, options.to.target)
-    else:
-        made = as_records(rows) if options.to.kind == "topic" else rows
-        io.write_batch(made, batch_id, options.to, options)
+        return
+    if options.to.kind == "topic":
+        rows = as_records(rows)
+    elif options.to.kind == "jdbc":
+        rows = rows.withColumn("labels", f.to_json("labels"))
+    io.write_batch(rows, batch_id, options.to, options)
 
 
 def upsert(rows: DataFrame, directory: str) -> None:
@@ -235,26 +240,39 @@ def upsert(rows: DataFrame, directory: str) -> None:
     )
 
 
-def start(spark: SparkSession, options: MetricsOptions) -> StreamingQuery:
-    """Start the query."""
-    lengths = granularities(options)
-    rules = _rules(options, lengths)
+def check(options: MetricsOptions) -> tuple[Rule, ...]:
+    """Return the rules; JobError if they cannot be read, or for options that do not fit together."""
+    io.check_topics(options)
+    rules = _rules(options, granularities(options))
     if rules:
         interval("--lateness", options.lateness)
     if options.picture and options.to.kind not in DRAWN:
-        raise JobError(f"--picture is drawn from the destination, which must be one of {', '.join(DRAWN)}")
+        raise JobError(f"--picture is drawn from the destination: write --to {io.forms(DRAWN)}")
     if options.picture:
         metrics_picture.check_path(options.picture)
+    io.check_results(options.to, options)
+    if options.alerts:
+        alerts = Destination("topic", options.alerts)
+        if alerts == options.to:
+            raise JobError("--alerts would mix with --to: name another topic by --alerts")
+        io.check_results(alerts, options)
+    if options.pattern:
+        for name in (options.time, options.name, *_names(options.by), *_names(options.value)):
+            if name:
+                _group(options.pattern, name)
+    return rules
+
+
+def start(spark: SparkSession, options: MetricsOptions) -> StreamingQuery:
+    """Start the query."""
+    rules = check(options)
     # Delta's rows are merged by their keys, also those of another checkpoint.
     if options.to.kind == "delta":
         io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
     else:
         io.claim_results(spark, options.to, JOB.name, options)
     if options.alerts:
-        alerts = Destination("topic", options.alerts)
-        if alerts == options.to:
-            raise JobError("--alerts would mix with --to: name another topic by --alerts")
-        io.claim_results(spark, alerts, JOB.name, options)
+        io.claim_results(spark, Destination("topic", options.alerts), JOB.name, options)
     rows = rolled_up(measurements(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -299,14 +317,15 @@ def _fields(pattern: str) -> Callable[[str], Column]:
     text = f.col("value").cast("string")
     if not pattern:
         return lambda name: f.get_json_object(text, f"$.{name}")
+    return lambda name: f.nullif(f.regexp_extract(text, pattern, _group(pattern, name)), f.lit(""))
+
+
+def _group(pattern: str, name: str) -> int:
+    """Return the number of a named group of a pattern; JobError without such a group."""
     groups = GROUP.findall(pattern)
-
-    def group(name: str) -> Column:
-        if name not in groups:
-            raise JobError(f"--pattern has no group {name!r}: write (?<{name}>...) in it")
-        return f.nullif(f.regexp_extract(text, pattern, groups.index(name) + 1), f.lit(""))
-
-    return group
+    if name not in groups:
+        raise JobError(f"--pattern has no group {name!r}: write (?<{name}>...) in it")
+    return int(groups.index(name)) + 1
 
 
 def _names(fields: str) -> list[str]:
@@ -322,6 +341,7 @@ JOB = Job(
     lambda options: options.to.connectors,
     ("to", "value", "name", "by", "time", "pattern", "granularities", "lateness"),
     finish=finish,
+    check=check,
 )
 
 if __name__ == "__main__":

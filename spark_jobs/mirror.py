@@ -209,10 +209,7 @@ class Mirror:
     def _refuse_a_loop(self) -> None:
         if not self._is_loop:
             return
-        if same := [name for name, target in self._targets.items() if name == target]:
-            raise JobError(
-                f"{same[0]} would be copied into itself: name another topic by --to, or another cluster by --to-brokers"
-            )
+        refuse_same(self._targets)
         io.refuse_feedback(self._spark, self._options, self._targets.values())
 
     def _stored_offsets(self) -> StoredOffsets:
@@ -248,8 +245,25 @@ class WhenIdle(StreamingQueryListener):
         """Do nothing."""
 
 
+def refuse_same(targets: Mapping[str, str]) -> None:
+    """Raise JobError if a topic and its target are one."""
+    if same := [name for name, target in targets.items() if name == target]:
+        raise JobError(
+            f"{same[0]} would be copied into itself: name another topic by --to, or another cluster by --to-brokers"
+        )
+
+
+def check(options: MirrorOptions) -> None:
+    """Raise JobError for options that do not fit together."""
+    io.check_topics(options)
+    targets = target_of(dict.fromkeys(options.topic or ("a topic",)), options.to)
+    if options.to_brokers is None:
+        refuse_same(targets)
+
+
 def start(spark: SparkSession, options: MirrorOptions) -> StreamingQuery:
     """Start the query."""
+    check(options)
     mirror = Mirror(spark, options)
     mirror.translate_groups()
     if options.groups is not None:
@@ -265,6 +279,7 @@ JOB = Job(
     "barnabas spark run mirror -b 127.0.0.1:9092 -t orders --to-brokers 127.0.0.1:9192 --checkpoint /tmp/mirror",
     fixed=("to", "to_brokers"),
     conf=CONF,
+    check=check,
 )
 
 if __name__ == "__main__":

@@ -12,16 +12,27 @@ import argparse
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from spark_jobs.errors import JobError
 
 ENVIRONMENT = "BARNABAS_SPARK_"
+# Variables that are no options: those of `jars`, and what Kubernetes sets for a service of the name barnabas-spark.
+NO_OPTIONS = re.compile(rf"{ENVIRONMENT}(?:JARS|CONNECTOR|SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_\w+)?)")
 DEFAULT_BROKERS = "127.0.0.1:9092"
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 PART = r"(\d+) *(second|minute|hour|day|week)s?\b"
+MICROSECONDS = {"microsecond": 1, "millisecond": 1000} | {unit: 1_000_000 * length for unit, length in SECONDS.items()}
+# An interval as Spark reads it; only seconds may have a fraction.
+SPARK_PART = rf"(\d+|\d+\.\d+(?=\s+second))\s+({'|'.join(MICROSECONDS)})s?\b"
+SPARK_INTERVAL = re.compile(rf"\s*(?:interval\s+)?(?:{SPARK_PART}\s*)+", re.IGNORECASE)
+# As Kafka's client reads it.
+ADDRESS = re.compile(r"(?:[a-zA-Z][a-zA-Z\d+.-]*://)?\[?[0-9a-zA-Z\-%._:]+\]?:\d{1,5}")
 
 T = TypeVar("T")
 
@@ -75,6 +86,74 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def not_negative(text: str) -> int:
+    """Return a number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number of at least 0")
+    return int(text)
+
+
+def above_zero(text: str) -> float:
+    """Return a number above 0."""
+    with suppress(ValueError):
+        if 0 < (found := float(text)) < float("inf"):
+            return found
+    raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0, such as 0.5 or 60")
+
+
+def given(text: str) -> str:
+    """Return a text that is not empty, as that of a variable which is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the value is empty: write one")
+    return text
+
+
+def addresses(text: str) -> str:
+    """Return the addresses of brokers, which are separated by commas."""
+    if not all(ADDRESS.fullmatch(one.strip()) for one in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: write HOST:PORT, several with commas")
+    return text
+
+
+def time_ms(text: str) -> int:
+    """Return an ISO 8601 time, in UTC unless it has a zone, in ms since 1970; ValueError otherwise."""
+    time = datetime.fromisoformat(text)
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def beginning(text: str) -> str:
+    """Return a text that is earliest, latest, or an ISO 8601 time."""
+    if text not in ("earliest", "latest"):
+        try:
+            time_ms(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: write earliest, latest, or a time such as 2026-01-31T12:00"
+            ) from None
+    return text
+
+
+def microseconds(text: str) -> int:
+    """Return the length of an interval that Spark reads; it may be 0."""
+    if not SPARK_INTERVAL.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: write an interval such as '5 minutes'")
+    parts = re.findall(SPARK_PART, text.lower())
+    return sum(round(float(number) * MICROSECONDS[unit]) for number, unit in parts)
+
+
+def duration(text: str) -> str:
+    """Return a text that is an interval for Spark; it may be 0."""
+    microseconds(text)
+    return text
+
+
+def length(text: str) -> str:
+    """Return a text that is an interval for Spark, longer than 0."""
+    if not microseconds(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: write an interval such as '5 minutes', longer than 0")
+    return text
+
+
 def seconds(text: str) -> int:
     """Return the length in seconds of an interval of days, hours, minutes and seconds, such as "1 hour 30 minutes"."""
     length = sum(int(number) * SECONDS[unit] for number, unit in re.findall(PART, text))
@@ -120,6 +199,7 @@ class KafkaOptions:
         "-b",
         default=DEFAULT_BROKERS,
         metavar="HOST:PORT,...",
+        parse=addresses,
     )
     kafka: tuple[tuple[str, str], ...] = option(
         "an option of Spark's Kafka source and sink, such as kafka.security.protocol=SSL",
@@ -134,7 +214,7 @@ class KafkaOptions:
 class TopicOptions(KafkaOptions):
     """The topics that a job reads."""
 
-    topic: tuple[str, ...] = option("a topic to read", "-t", metavar="NAME", repeated=True)
+    topic: tuple[str, ...] = option("a topic to read", "-t", metavar="NAME", parse=given, repeated=True)
     topic_pattern: str | None = option(
         "read the topics that this Java pattern matches, also those created later", default=None, metavar="PATTERN"
     )
@@ -148,6 +228,7 @@ class SourceOptions(TopicOptions):
         "where a job without a checkpoint begins: earliest, latest, or an ISO 8601 time",
         default="earliest",
         metavar="WHERE",
+        parse=beginning,
     )
     min_partitions: int | None = option(
         "read with at least so many Spark tasks (default: one a partition)", default=None, metavar="N", parse=positive
@@ -158,9 +239,9 @@ class SourceOptions(TopicOptions):
 class StreamOptions(SessionOptions, SourceOptions):
     """A streaming query."""
 
-    checkpoint: str = option("directory of the query's progress; each query has its own", metavar="DIR")
+    checkpoint: str = option("directory of the query's progress; each query has its own", metavar="DIR", parse=given)
     available_now: bool = option("read what the topics have now, then stop", default=False)
-    trigger: str = option("start a micro-batch so often", default="1 second", metavar="INTERVAL")
+    trigger: str = option("start a micro-batch so often", default="1 second", metavar="INTERVAL", parse=duration)
     max_offsets_per_trigger: int | None = option(
         "read at most so many records in a micro-batch", default=None, metavar="N", parse=positive
     )
@@ -175,12 +256,26 @@ class StreamOptions(SessionOptions, SourceOptions):
 class WatermarkOptions:
     """The bound of the state of a streaming query."""
 
-    lateness: str = option("how much later than the latest a record may be", default="1 minute", metavar="INTERVAL")
+    lateness: str = option(
+        "how much later than the latest a record may be", default="1 minute", metavar="INTERVAL", parse=duration
+    )
 
 
 def parser_of(options: type[Any], prog: str, description: str, example: str) -> argparse.ArgumentParser:
     """Return the parser of a dataclass of options."""
     import configargparse
+
+    class YamlFile(configargparse.YAMLConfigFileParser):  # type: ignore[misc]
+        """The file of --config: a key that is no option is an error, with the most similar option."""
+
+        def parse(self, stream: Any) -> Any:
+            items = super().parse(stream)
+            for key in items:
+                if key not in (names := _long_flags(parser)):
+                    raise configargparse.ConfigFileParserException(
+                        f"{stream.name}: there is no option {key!r}{did_you_mean(key, names)}"
+                    )
+            return items
 
     parser: argparse.ArgumentParser = configargparse.ArgumentParser(
         prog=prog,
@@ -188,7 +283,7 @@ def parser_of(options: type[Any], prog: str, description: str, example: str) -> 
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         auto_env_var_prefix=ENVIRONMENT,
-        config_file_parser_class=configargparse.YAMLConfigFileParser,
+        config_file_parser_class=YamlFile,
         args_for_setting_config_path=["--config"],
         config_arg_help_message="a YAML file of options, named as the flags",
         add_config_file_help=False,
@@ -205,20 +300,76 @@ def parse(
     parser: argparse.ArgumentParser,
     arguments: Sequence[str],
     environment: Mapping[str, str] | None = None,
+    elsewhere: Callable[[], Iterable[type[Any]]] = lambda: (),
 ) -> T:
     """Return the options; exit with status 2 and a message if they are invalid.
 
-    `environment` is the process's unless it is given.
+    `environment` is the process's unless it is given; it may have variables of the options `elsewhere`. Names of flags
+    and variables are checked first: a misspelt one is not reported as the absence of what it should be.
     """
     environment = os.environ if environment is None else environment
+    _check_flags(parser, arguments)
+    _check_variables(parser, options, environment, elsewhere)
     if "BARNABAS_BROKERS" in environment:
         parser.set_defaults(brokers=environment["BARNABAS_BROKERS"])
-    parsed = vars(parser.parse_args(list(arguments), env_vars=dict(environment)))  # type: ignore[call-overload]
+    known, left = parser.parse_known_args(list(arguments), env_vars=dict(environment))  # type: ignore[call-overload]
+    if left:
+        kind = "option" if left[0].startswith("-") else "argument"
+        parser.error(f"there is no {kind} {left[0]}: put quotes around a value with spaces")
+    parsed = vars(known)
     values = {
         field.name: tuple(parsed[field.name] or ()) if field.metadata["repeated"] else parsed[field.name]
         for field in dataclasses.fields(options)  # type: ignore[arg-type]
     }
     return options(**values)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean X?" for the known name closest to `name`, or "" if none is close."""
+    from difflib import get_close_matches  # only where something is wrong
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def variable(field: dataclasses.Field[Any]) -> str:
+    """Return the environment variable of an option."""
+    return ENVIRONMENT + field.name.rstrip("_").upper()
+
+
+def _long_flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the long names of all options, without the dashes."""
+    flags = (flag for action in parser._actions for flag in action.option_strings)
+    return [flag.removeprefix("--") for flag in flags if flag.startswith("--")]
+
+
+def _check_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    known = [f"--{name}" for name in _long_flags(parser)]
+    for word in arguments:
+        flag = word.partition("=")[0]
+        if word == "--":
+            return
+        if word.startswith("--") and " " not in flag and flag not in known:
+            parser.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+
+
+def _check_variables(
+    parser: argparse.ArgumentParser,
+    options: type[Any],
+    environment: Mapping[str, str],
+    elsewhere: Callable[[], Iterable[type[Any]]],
+) -> None:
+    """Exit if a variable is similar to that of an option, but is that of none; warn of others that are of none."""
+    known = {variable(field) for field in dataclasses.fields(options)} | {f"{ENVIRONMENT}CONFIG"}
+    unknown = {name for name in environment if name.startswith(ENVIRONMENT) and not NO_OPTIONS.fullmatch(name)} - known
+    if unknown:
+        unknown -= {variable(field) for other in elsewhere() for field in dataclasses.fields(other)}
+    for name in sorted(unknown):
+        # Their common beginning would make all of them similar.
+        similar = did_you_mean(name.removeprefix(ENVIRONMENT), (one.removeprefix(ENVIRONMENT) for one in known))
+        if similar:
+            parser.error(f"there is no variable {name}{similar.replace('mean ', f'mean {ENVIRONMENT}')}")
+        sys.stderr.write(f"ignored: the variable {name} is of no option\n")
 
 
 def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]) -> None:

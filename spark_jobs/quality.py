@@ -32,7 +32,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
-from spark_jobs.options import StreamOptions, WatermarkOptions, interval, option
+from spark_jobs.options import StreamOptions, WatermarkOptions, given, interval, option, seconds
 from spark_jobs.progress import say
 from spark_jobs.quality_report import WindowQuality
 
@@ -63,15 +63,23 @@ DELAY = "delay"
 FACTS = "array<struct<kind:string,name:string,detail:string,number:double>>"
 
 
+def whole_seconds(text: str) -> str:
+    """Return a text that is an interval of days, hours, minutes and seconds."""
+    seconds(text)
+    return text
+
+
 @dataclass(frozen=True, kw_only=True)
 class QualityOptions(WatermarkOptions, StreamOptions):
     """The windows, what makes a record unique, and the report."""
 
-    report: str = option("the report, an HTML file", metavar="FILE")
+    report: str = option("the report, an HTML file", metavar="FILE", parse=given)
     to: Destination | None = option(
-        f"where the summaries go too: {io.FORMS}", default=None, metavar="WHERE", parse=io.destination
+        f"where the summaries go too: {io.forms()}", default=None, metavar="WHERE", parse=io.destination
     )
-    window: str = option("length of a window of record timestamps", default="1 hour", metavar="INTERVAL")
+    window: str = option(
+        "length of a window of record timestamps", default="1 hour", metavar="INTERVAL", parse=whole_seconds
+    )
     unique: str = option("JSON fields that identify a record (default: key and value)", default="", metavar="FIELDS")
     time: str = option("JSON field with the event time, for its delay", default="", metavar="FIELD")
     checkpoint: str = option(
@@ -176,16 +184,24 @@ def collected(summed: DataFrame) -> list[WindowQuality]:
     ]
 
 
-def start(spark: SparkSession, options: QualityOptions) -> StreamingQuery | None:
-    """Write the report and return None, or start the query that goes on writing it."""
+def check(options: QualityOptions) -> None:
+    """Raise JobError for options that do not fit together, or a report that cannot be written."""
+    io.check_topics(options)
     parent = Path(options.report).absolute().parent
     if not parent.is_dir():
         raise JobError(f"the directory of --report does not exist: {parent}; create it, or correct --report")
     if options.to is not None and not options.checkpoint:
         raise JobError("--to needs --checkpoint, so that a window is written once; without it there is only the report")
+    if not options.checkpoint and options.start == "latest":
+        raise JobError("--start latest leaves nothing to report on: choose another start, or a --checkpoint")
+    if options.to is not None:
+        io.check_results(options.to, options)
+
+
+def start(spark: SparkSession, options: QualityOptions) -> StreamingQuery | None:
+    """Write the report and return None, or start the query that goes on writing it."""
+    check(options)
     if not options.checkpoint:
-        if options.start == "latest":
-            raise JobError("--start latest leaves nothing to report on: choose another start, or a --checkpoint")
         rows = counted(facts(io.read_batch(spark, options), options), options)
         publish(collected(summaries(rows)), options)
         say(f"{JOB.name}: the report is {options.report}")
@@ -292,6 +308,7 @@ JOB = Job(
     "barnabas spark run quality -t orders --unique id --window '1 hour' --report orders.html",
     lambda options: options.to.connectors if options.to is not None else (),
     ("to", "window", "unique", "time", "lateness"),
+    check=check,
 )
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from spark_jobs.cluster import Cluster
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder, query_id
 from spark_jobs.job import Job, adaptive, writer
-from spark_jobs.options import StreamOptions, option, positive, seconds
+from spark_jobs.options import StreamOptions, above_zero, option, positive, seconds
 from spark_jobs.sending import TransactionalSender, send
 from spark_jobs.targets import ProducerOptions, connection
 
@@ -53,7 +53,7 @@ class RedriveOptions(ProducerOptions, StreamOptions):
 
     attempts: int = option("send a record back so often, then park it", default=5, metavar="N", parse=positive)
     delay: int = option("wait so long before the first time", default="1 minute", metavar="INTERVAL", parse=seconds)
-    factor: float = option("multiply the delay for each further time", default=2.0, metavar="FACTOR", parse=float)
+    factor: float = option("multiply the delay for each further time", default=2.0, metavar="FACTOR", parse=above_zero)
     longest_delay: int = option("wait at most so long", default="1 day", metavar="INTERVAL", parse=seconds)
     parked: str = option(
         "topic of the letters that are not sent back; {topic} stands for that of the dead letters",
@@ -219,11 +219,24 @@ def _refuse_parked(spark: SparkSession, options: RedriveOptions, cluster: Cluste
     for name in options.topic if pattern is None else cluster.matching(pattern):
         parked = options.parked.replace(PLACE, name)
         if io.reads(spark, options, parked):
-            raise JobError(f"the job would read the parked letters of {parked}: park them elsewhere by --parked")
+            raise _reads_parked(parked)
+
+
+def _reads_parked(parked: str) -> JobError:
+    return JobError(f"the job would read the parked letters of {parked}: park them elsewhere by --parked")
+
+
+def check(options: RedriveOptions) -> None:
+    """Raise JobError for options that do not fit together."""
+    io.check_topics(options)
+    for name in options.topic:
+        if (parked := options.parked.replace(PLACE, name)) in options.topic:
+            raise _reads_parked(parked)
 
 
 def start(spark: SparkSession, options: RedriveOptions) -> StreamingQuery:
     """Start the query."""
+    check(options)
     from pyspark.sql import functions as f
 
     records = io.read_stream(spark, options).select(*COLUMNS, f.lit(False).alias("tick"))
@@ -249,6 +262,7 @@ JOB = Job(
     "Send dead letters back to the topics that they come from, with limits and delays.",
     "barnabas spark run redrive -t orders.dead-letters --attempts 3 --delay '10 minutes' --checkpoint /tmp/redrive",
     fixed=("parked",),
+    check=check,
     conf=(("spark.sql.execution.arrow.maxBytesPerBatch", str(16 * 1024 * 1024)),),
 )
 

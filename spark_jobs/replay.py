@@ -36,20 +36,19 @@ import re
 import sys
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs import archive_tables, io
+from spark_jobs.archive import JOB as ARCHIVE
 from spark_jobs.archive import read_topics, table
 from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import EARLIEST, LATEST, Cluster, Partition, Topic
 from spark_jobs.errors import JobError, absent_text
-from spark_jobs.files import Folder, claim_checkpoint
+from spark_jobs.files import Folder, claim_checkpoint, owner
 from spark_jobs.io import Destination
 from spark_jobs.job import Job
-from spark_jobs.options import SessionOptions, TopicOptions, option, positive
+from spark_jobs.options import SessionOptions, TopicOptions, above_zero, given, option, positive, time_ms
 from spark_jobs.progress import say
 from spark_jobs.sending import AtPace, AtRate, TransactionalSender, send, to_send
 from spark_jobs.targets import TargetOptions, connection, ensure_topics, target_of
@@ -62,14 +61,6 @@ CONF = (
     # Python gets the records in batches of a bounded size, however large a record is.
     ("spark.sql.execution.arrow.maxBytesPerBatch", str(16 * 1024 * 1024)),
 )
-
-
-def factor(text: str) -> float:
-    """Return a number above 0; ArgumentTypeError otherwise."""
-    with suppress(ValueError):
-        if 0 < (found := float(text)) < float("inf"):
-            return found
-    raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0, such as 0.5 or 60")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +77,22 @@ class ReplayOptions(TargetOptions, TopicOptions, SessionOptions):
         "the first record: earliest, an ISO 8601 time, or offsets of partitions such as 0=100,1=250",
         default="earliest",
         metavar="WHERE",
+        parse=lambda text: _bound_text(text, "earliest"),
     )
     end: str = option(
-        "end before this record: latest, an ISO 8601 time, or offsets of partitions", default="latest", metavar="WHERE"
+        "end before this record: latest, an ISO 8601 time, or offsets of partitions",
+        default="latest",
+        metavar="WHERE",
+        parse=lambda text: _bound_text(text, "latest"),
     )
     rate: int | None = option("send so many records a second", default=None, metavar="N", parse=positive)
     pace: float | None = option(
-        "send at the original pace, multiplied by a factor", default=None, metavar="FACTOR", parse=factor
+        "send at the original pace, multiplied by a factor", default=None, metavar="FACTOR", parse=above_zero
     )
     timestamps: str = option("the records' timestamps", default="keep", choices=("keep", "now"))
-    checkpoint: str = option("directory of the replay's range and id; each replay has its own", metavar="DIR")
+    checkpoint: str = option(
+        "directory of the replay's range and id; each replay has its own", metavar="DIR", parse=given
+    )
 
 
 class Bound(NamedTuple):
@@ -116,12 +113,20 @@ def bound(where: str, unbounded: str) -> Bound:
     if all(len(pair) == 2 and pair[0].isdecimal() and pair[1].isdecimal() for pair in pairs):
         return Bound(None, {int(partition): int(offset) for partition, offset in pairs})
     try:
-        time = datetime.fromisoformat(where)
+        return Bound(time_ms(where), {})
     except ValueError:
         raise JobError(
             f"{where!r}: write {unbounded}, a time such as 2026-01-31T12:00, or offsets of partitions such as 0=9,1=25"
         ) from None
-    return Bound(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000), {})
+
+
+def _bound_text(where: str, unbounded: str) -> str:
+    """Return the text of a bound; ArgumentTypeError for another text."""
+    try:
+        bound(where, unbounded)
+    except JobError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return where
 
 
 class Plan(NamedTuple):
@@ -200,16 +205,29 @@ def within(records: DataFrame, start: Offsets, end: Offsets, first: Bound, last:
     return found.drop(*limits.columns)
 
 
-def start(spark: SparkSession, options: ReplayOptions) -> None:
-    """Replay the range; return when all of it is sent."""
+def check(options: ReplayOptions) -> None:
+    """Raise JobError for options that do not fit together."""
     if options.rate is not None and options.pace is not None:
         raise JobError("choose --rate or --pace")
+    targets = target_of(dict.fromkeys(options.topic or ("a topic",)), options.to)
+    if options.archive is None:
+        io.check_topics(options)
+        if options.to_brokers is None:
+            _refuse_same(targets)
+
+
+def start(spark: SparkSession, options: ReplayOptions) -> None:
+    """Replay the range; return when all of it is sent."""
+    check(options)
     fixed = ("archive", "brokers", "topic", "topic_pattern", "start", "end", "to", "to_brokers", "timestamps")
     claim_checkpoint(spark, options.checkpoint, JOB.name, {name: str(getattr(options, name)) for name in fixed})
     first, last = bound(options.start, "earliest"), bound(options.end, "latest")
     folder = Folder(spark, options.checkpoint)
     text = folder.read(PLAN)
     plan = _plan(spark, options, first, last) if text is None else Plan.parse(text)
+    if plan is None:
+        say(f"replay: {options.archive} has no records yet; nothing was sent")
+        return
     if text is not None and options.archive is None:
         _refuse_new_topics(spark, options, plan)
     targets = target_of(plan.topics, options.to)
@@ -236,8 +254,11 @@ def start(spark: SparkSession, options: ReplayOptions) -> None:
     say(f"replay: {sent:,} records sent to {', '.join(sorted(targets.values()))}")
 
 
-def _plan(spark: SparkSession, options: ReplayOptions, first: Bound, last: Bound) -> Plan:
+def _plan(spark: SparkSession, options: ReplayOptions, first: Bound, last: Bound) -> Plan | None:
+    """Return the range as it is now; None for an archive without records, of which the next start may find some."""
     if options.archive is not None:
+        if _is_empty(spark, options.archive):
+            return None
         topics, firsts, ends = _archived(spark, options, options.archive)
     else:
         topics, firsts, ends = _readable(spark, options, first)
@@ -251,8 +272,6 @@ def _archived(
     """Return the topics of an archive that are chosen, and the offsets from which and before which it has records."""
     folder = Folder(spark, archive.target)
     ends = archive_tables.positions(spark, folder)
-    if not ends:
-        raise JobError(f"{archive.target} has no archive: write --archive parquet:DIR or delta:DIR, the job's --to")
     names = set(options.topic or ends)
     if options.topic_pattern:
         names = {name for name in ends if re.fullmatch(options.topic_pattern, name)}
@@ -261,6 +280,15 @@ def _archived(
     known = read_topics(folder)
     topics = {name: known[name] for name in names}
     return topics, {name: dict.fromkeys(ends[name], 0) for name in names}, {name: ends[name] for name in names}
+
+
+def _is_empty(spark: SparkSession, archive: Destination) -> bool:
+    """Return whether an archive has no records, as that of topics without any; JobError if it is no archive."""
+    if archive_tables.total(archive_tables.positions(spark, Folder(spark, archive.target))):
+        return False
+    if owner(spark, archive.target) != ARCHIVE.name:
+        raise JobError(f"{archive.target} has no archive: write --archive parquet:DIR or delta:DIR, the job's --to")
+    return True
 
 
 def _readable(
@@ -311,17 +339,21 @@ def _refuse_new_topics(spark: SparkSession, options: ReplayOptions, plan: Plan) 
 
 
 def _refuse_a_loop(spark: SparkSession, options: ReplayOptions, target: Cluster, targets: Mapping[str, str]) -> None:
-    same = [name for name, written in targets.items() if name == written]
-    if not same:
+    if not any(name == written for name, written in targets.items()):
         return
     source = Cluster(spark, io.kafka_options(options))
     try:
         if source.id() == target.id():
-            raise JobError(
-                f"{same[0]} would be replayed into itself: name another topic, such as --to '{{topic}}-replayed'"
-            )
+            _refuse_same(targets)
     finally:
         source.close()
+
+
+def _refuse_same(targets: Mapping[str, str]) -> None:
+    if same := [name for name, written in targets.items() if name == written]:
+        raise JobError(
+            f"{same[0]} would be replayed into itself: name another topic, such as --to '{{topic}}-replayed'"
+        )
 
 
 JOB = Job(
@@ -332,6 +364,7 @@ JOB = Job(
     "barnabas spark run replay --archive parquet:/tmp/archive --to '{topic}-restored' --checkpoint /tmp/replay",
     lambda options: options.archive.connectors if options.archive else (),
     conf=CONF,
+    check=check,
 )
 
 if __name__ == "__main__":

@@ -175,8 +175,15 @@ def sessions(rows: DataFrame, options: SessionsOptions) -> DataFrame:
     return made.groupBy("key").transformWithStateInPandas(processor, RESULT, "Append", "EventTime")
 
 
+def check(options: SessionsOptions) -> None:
+    """Raise JobError for options that do not fit together."""
+    io.check_topics(options)
+    io.check_results(options.to, options)
+
+
 def start(spark: SparkSession, options: SessionsOptions) -> StreamingQuery:
     """Start the query."""
+    check(options)
     io.claim_results(spark, options.to, JOB.name, options)
     rows = sessions(events(io.read_stream(spark, options), options), options)
 
@@ -206,6 +213,7 @@ JOB = Job(
     lambda options: options.to.connectors,
     fixed=("key", "value", "time", "gap", "max_length", "lateness"),
     conf=(("spark.sql.streaming.stateStore.providerClass", ROCKSDB),),
+    check=check,
 )
 
 if __name__ == "__main__":

@@ -73,12 +73,17 @@ def spark_submit() -> str:
     return str(Path(home) / "bin" / "spark-submit")
 
 
+def is_cluster_mode(spark_words: Sequence[str]) -> bool:
+    """Return whether the driver runs on another machine, which may have other files."""
+    return "cluster" in spark_words or "--deploy-mode=cluster" in spark_words
+
+
 def environment(spark_words: Sequence[str]) -> Mapping[str, str]:
     """Return the environment of spark-submit: driver and executors run on this Python.
 
     In cluster mode they may run on machines without it, where Python is Spark's to find.
     """
-    if "cluster" in spark_words or "--deploy-mode=cluster" in spark_words:
+    if is_cluster_mode(spark_words):
         return os.environ
     return {"PYSPARK_PYTHON": sys.executable, **os.environ}
 

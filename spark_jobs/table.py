@@ -19,6 +19,8 @@ whose tombstones compaction removed while the job was away for longer than `dele
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,7 +30,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import OWNER, Folder, query_id
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
-from spark_jobs.options import StreamOptions, option
+from spark_jobs.options import StreamOptions, did_you_mean, option
 from spark_jobs.tables import Batch
 
 if TYPE_CHECKING:
@@ -36,7 +38,40 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 KEPT_OPS = ("c", "r", "u", "d")
+# Spark's names of types, also of versions newer than the tested one.
+TYPES = (
+    *("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long", "float", "real", "double"),
+    *("decimal", "dec", "numeric", "boolean", "string", "char", "character", "varchar", "binary", "variant", "void"),
+    *("date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "interval", "array", "map", "struct"),
+    *("geometry", "geography"),
+)
+QUOTED = r"`(?:[^`]|``)+`"
+COLUMN = re.compile(rf"\s*(?:{QUOTED}|[^\s:`<>()]+)(?:\s*:\s*|\s+)(\w+)")
+PIECE = re.compile(rf"{QUOTED}|'[^']*'|\"[^\"]*\"|.", re.DOTALL)
 MALFORMED = "_malformed"
+
+
+def columns(text: str) -> str:
+    """Return a text that declares columns; ArgumentTypeError if one of them has no name or no type of Spark.
+
+    What a type has in brackets is not checked.
+    """
+    parts, depth = [""], 0
+    for piece in PIECE.findall(text):
+        depth += (piece in "<(") - (piece in ">)")
+        if piece == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    for part in parts:
+        found = COLUMN.match(part)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"{part.strip()!r}: write a name and a type for each column: 'id long'")
+        if found[1].lower() not in TYPES:
+            raise argparse.ArgumentTypeError(
+                f"{part.strip()!r}: Spark has no type {found[1]}{did_you_mean(found[1].lower(), TYPES)}"
+            )
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +79,11 @@ class TableOptions(StreamOptions):
     """The table and its columns."""
 
     to: Destination = option(
-        "the table: delta:DIR, iceberg:DIR, parquet:DIR or jdbc:URL#TABLE", metavar="WHERE", parse=io.destination
+        f"the table: {io.forms(upserts.KINDS)}",
+        metavar="WHERE",
+        parse=lambda text: io.destination(text, upserts.KINDS),
     )
-    schema: str = option("columns of the JSON value, such as 'id long, name string'", metavar="COLUMNS")
+    schema: str = option("columns of the JSON value, such as 'id long, name string'", metavar="COLUMNS", parse=columns)
     envelope: str = option("form of the value", default="none", choices=("none", "debezium"))
     malformed: str = option("what a malformed record does", default="fail", choices=("fail", "skip"))
     rebuild: bool = option("empty the table and the checkpoint first", default=False)
@@ -99,12 +136,15 @@ def merged(batch: DataFrame, options: TableOptions) -> DataFrame:
     return upserts.newest(batch.where(f"{MALFORMED} IS NULL").drop(MALFORMED))
 
 
+def check(options: TableOptions) -> None:
+    """Raise JobError for options that do not fit together."""
+    if len(options.topic) != 1 or options.topic_pattern is not None:
+        raise JobError("a table is of one topic: name it by --topic NAME")
+
+
 def start(spark: SparkSession, options: TableOptions) -> StreamingQuery:
     """Start the query."""
-    if options.to.kind not in upserts.KINDS:
-        raise JobError(f"a {options.to.kind} is no table: write --to with one of {', '.join(upserts.KINDS)}")
-    if len(options.topic) != 1:
-        raise JobError("a table is of one topic: name it by --topic NAME")
+    check(options)
     if options.rebuild:
         _begin_anew(spark, options)
     io.claim_destination(spark, options.to, f"{JOB.name} of {options.topic[0]}", None)
@@ -149,6 +189,7 @@ JOB = Job(
     lambda options: options.to.connectors,
     fixed=("topic", "envelope"),
     anew=lambda options: options.rebuild,
+    check=check,
 )
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spark_jobs import io
 from spark_jobs.cluster import Cluster, Topic
 from spark_jobs.errors import JobError
-from spark_jobs.options import KafkaOptions, key_value, option, positive
+from spark_jobs.options import KafkaOptions, addresses, key_value, option, positive
 
 FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 # Of the source's cluster, or replaced by what keeps timestamps.
@@ -66,6 +66,7 @@ class TargetOptions(ProducerOptions):
         "addresses of brokers of the cluster to write to (default: those of --brokers)",
         default=None,
         metavar="HOST:PORT,...",
+        parse=addresses,
     )
     to_kafka: tuple[tuple[str, str], ...] = option(
         "an option of the connection to --to-brokers, named as for -X",

@@ -116,8 +116,7 @@ class TargetTopics:
             return
         for name, topic in self._source.topics(grown, config=True).items():
             if self._options.to_brokers is None:
-                if len({name, good[name], dead[name]}) < 3:
-                    raise JobError(f"{name}, its good records and its dead letters need topics of their own")
+                _refuse_one_topic(name, good[name], dead[name])
                 io.refuse_feedback(self._spark, self._options, (good[name], dead[name]))
             ensure_topics(self._target, {name: topic}, {name: good[name]}, grow=True)
             self._ensure_dead_letters(dead[name], topic.partitions)
@@ -132,9 +131,21 @@ class TargetTopics:
             self._target.grow(name, partitions)
 
 
+def check(options: ValidateOptions) -> Format:
+    """Return the format; JobError if a schema cannot be read, or for options that do not fit together."""
+    io.check_topics(options)
+    form = load(options)
+    good = target_of(dict.fromkeys(options.topic), options.to, "--to")
+    dead = target_of(dict.fromkeys(options.topic), options.dead_letters, "--dead-letters")
+    if options.to_brokers is None:
+        for name in options.topic:
+            _refuse_one_topic(name, good[name], dead[name])
+    return form
+
+
 def start(spark: SparkSession, options: ValidateOptions) -> StreamingQuery:
     """Start the query."""
-    form = load(options)
+    form = check(options)
     records = io.read_stream(spark, options)
     topics = TargetTopics(spark, Cluster(spark, io.kafka_options(options)), Cluster(spark, options.target()), options)
     to_brokers = connection(options.target())
@@ -156,6 +167,11 @@ def start(spark: SparkSession, options: ValidateOptions) -> StreamingQuery:
     return writer(records, JOB.name, options, write).start()
 
 
+def _refuse_one_topic(name: str, good: str, dead: str) -> None:
+    if len({name, good, dead}) < 3:
+        raise JobError(f"{name}, its good records and its dead letters need topics of their own")
+
+
 def _named(template: str) -> Column:
     from pyspark.sql import functions as f
 
@@ -170,6 +186,7 @@ JOB = Job(
     "barnabas spark run validate -t orders --schema orders.schema.json --checkpoint /tmp/validate",
     fixed=("to", "dead_letters", "to_brokers"),
     conf=CONF,
+    check=check,
 )
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.events import EventOptions, events, write_results
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
-from spark_jobs.options import StreamOptions, option
+from spark_jobs.options import StreamOptions, length, microseconds, option
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,12 +34,19 @@ if TYPE_CHECKING:
 PERCENTILES = (0.5, 0.9, 0.99)
 
 
+def distance(text: str) -> str:
+    """Return a text that is empty, or an interval for Spark, longer than 0."""
+    return length(text) if text else text
+
+
 @dataclass(frozen=True, kw_only=True)
 class WindowsOptions(EventOptions, StreamOptions):
     """The fields, the windows, and where the results go."""
 
-    window: str = option("length of a window", default="1 minute", metavar="INTERVAL")
-    slide: str = option("distance between windows' beginnings (default: their length)", default="", metavar="INTERVAL")
+    window: str = option("length of a window", default="1 minute", metavar="INTERVAL", parse=length)
+    slide: str = option(
+        "distance between windows' beginnings (default: their length)", default="", metavar="INTERVAL", parse=distance
+    )
     late: Destination | None = option(
         "where the numbers of late records go", default=None, metavar="WHERE", parse=io.destination
     )
@@ -85,10 +92,24 @@ def late(rows: DataFrame, options: WindowsOptions, before_ms: int) -> DataFrame:
     )
 
 
-def start(spark: SparkSession, options: WindowsOptions) -> StreamingQuery:
-    """Start the query."""
+def check(options: WindowsOptions) -> None:
+    """Raise JobError for options that do not fit together."""
+    io.check_topics(options)
+    if options.slide and microseconds(options.slide) > microseconds(options.window):
+        raise JobError(
+            f"--slide {options.slide!r} leaves out records between the windows of {options.window!r}: choose a shorter "
+            "one"
+        )
     if options.late == options.to and options.to.kind != "console":
         raise JobError("--late would mix with --to: write the numbers of late records elsewhere")
+    for written in (options.to, options.late):
+        if written is not None:
+            io.check_results(written, options)
+
+
+def start(spark: SparkSession, options: WindowsOptions) -> StreamingQuery:
+    """Start the query."""
+    check(options)
     io.claim_results(spark, options.to, JOB.name, options)
     if options.late is not None:
         io.claim_results(spark, options.late, JOB.name, options)
@@ -122,6 +143,7 @@ JOB = Job(
     "barnabas spark run windows -t clicks --key page --value ms --checkpoint /tmp/windows --to topic:pages",
     lambda options: (*options.to.connectors, *(options.late.connectors if options.late else ())),
     fixed=("key", "value", "time", "window", "slide", "lateness"),
+    check=check,
 )
 
 if __name__ == "__main__":

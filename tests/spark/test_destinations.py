@@ -74,9 +74,10 @@ def test_a_batch_that_fails_between_rows_and_record_leaves_none_in_the_database(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("table:x", "write topic:NAME"),
-        ("parquet:", "write topic:NAME"),
-        ("console:x", "write topic:NAME"),
+        ("table:x", "write topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"),
+        ("topics:x", "or console; did you mean topic?"),
+        ("parquet:", "'parquet:': write parquet:DIR"),
+        ("console:x", "'console:x': write console"),
         ("jdbc:postgresql://h/d", "write jdbc:postgresql://HOST/DATABASE?user=USER#TABLE"),
     ],
 )

@@ -15,8 +15,18 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs import metrics_picture
 from spark_jobs.alerts import Alerts, RollUp, Totals, rules_of
 from spark_jobs.errors import JobError
-from spark_jobs.io import Destination
-from spark_jobs.metrics import MetricsOptions, as_records, finish, granularities, measurements, rolled_up, start, upsert
+from spark_jobs.io import Destination, destination
+from spark_jobs.metrics import (
+    MetricsOptions,
+    as_records,
+    finish,
+    granularities,
+    measurements,
+    rolled_up,
+    start,
+    upsert,
+    write_roll_ups,
+)
 from tests.broker_process import BrokerProcess
 from tests.spark.streams import (
     DAY_MS,
@@ -161,18 +171,32 @@ def test_a_late_measurement_is_in_all_granularities_or_in_none(spark: SparkSessi
         ({"granularities": "1min"}, "--granularities: '1min': write an interval such as '5 minutes'"),
         ({"rules": "rules.yaml"}, "alerts need both --rules FILE and --alerts TOPIC"),
         ({"rules": "absent.yaml", "alerts": "t"}, "the rules absent.yaml cannot be read: .*No such file"),
-        ({"picture": "p.png"}, "--picture is drawn from the destination, which must be one of topic, delta, parquet"),
+        (
+            {"picture": "p.png"},
+            r"--picture is drawn from the destination: write --to topic:NAME, delta:DIR or parquet:DIR",
+        ),
         ({"picture": "p.jpeg", "to": Destination("topic", "x")}, "--picture p.jpeg: write a name that ends in .png or"),
         (
             {"picture": "/absent/p.png", "to": Destination("topic", "x")},
             "the directory of --picture does not exist: /ab",
         ),
-        ({"pattern": "(?<a>.)", "by": "b", "topic": ("t",)}, "--pattern has no group 'b'"),
+        ({"pattern": "(?<a>.)", "by": "b"}, "--pattern has no group 'b'"),
     ],
 )
 def test_bad_options_are_named(spark: SparkSession, changes: dict[str, object], message: str) -> None:
     with pytest.raises(JobError, match=message):
-        start(spark, options(**changes))
+        start(spark, options(topic=("t",), **changes))
+
+
+def test_roll_ups_go_to_a_database(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text('{"id": "0b4a8f4e-0000-4000-8000-000000000000"}')
+    to = destination(f"jdbc:{database}#roll_ups")
+    chosen = options(value="ms", by="host", granularities="1 hour", to=to, checkpoint=str(tmp_path))
+    frame = records(spark, {"ms": 1, "host": "a"}, {"ms": 2})
+    write_roll_ups(rolled_up(measurements(frame, chosen), chosen), 0, chosen)
+    read = spark.read.format("jdbc").options(url=f"jdbc:{database}", driver="org.postgresql.Driver")
+    found = read.option("dbtable", "roll_ups").load().orderBy("sum").collect()
+    assert [(row["sum"], json.loads(row["labels"])) for row in found] == [(1.0, {"host": "a"}), (2.0, {"host": None})]
 
 
 def test_alerts_have_a_topic_of_their_own(spark: SparkSession, tmp_path: Path) -> None:

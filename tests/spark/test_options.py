@@ -1,13 +1,17 @@
 """Options of jobs: which of flag, environment and file wins, and what invalid ones are answered with."""
 
 from argparse import ArgumentTypeError
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from spark_jobs.archive import table
 from spark_jobs.io import Destination
-from spark_jobs.options import parse, parser_of, seconds
+from spark_jobs.options import above_zero, addresses, duration, length, microseconds, parse, parser_of, seconds
+from spark_jobs.quality import QualityOptions
 from spark_jobs.windows import WindowsOptions
 
 NEEDED = ("--checkpoint", "c", "--to", "console")
@@ -57,7 +61,7 @@ def test_brokers_are_those_of_all_commands() -> None:
         ),
         (("-X", "no-value"), "'no-value': write KEY=VALUE"),
         (("--max-offsets-per-trigger", "0"), "'0': write a number of at least 1"),
-        (("--windw", "1 hour"), "unrecognized arguments: --windw"),
+        (("--windw", "1 hour"), "there is no option --windw; did you mean --window?"),
         (("--config", "/nonexistent.yaml"), "/nonexistent.yaml"),
     ],
 )
@@ -96,3 +100,106 @@ def test_intervals_are_in_seconds() -> None:
 def test_other_intervals_are_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="write an interval such as '5 minutes'"):
         seconds(text)
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *words: str, **environment: str) -> str:
+    """Return the message with which invalid options end."""
+    parser = parser_of(WindowsOptions, "job", "about", "example")
+    with pytest.raises(SystemExit) as end:
+        parse(WindowsOptions, parser, words, environment, elsewhere=lambda: [QualityOptions])
+    assert end.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1].removeprefix("job: error: ")
+
+
+def test_misspelt_flags_are_named_with_the_most_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
+    # Also where what is misspelt is required.
+    assert error_of(capsys, "--chekpoint", "c", "--to", "console") == (
+        "there is no option --chekpoint; did you mean --checkpoint?"
+    )
+    assert error_of(capsys, *NEEDED, "--max-offset-per-trigger=9") == (
+        "there is no option --max-offset-per-trigger; did you mean --max-offsets-per-trigger?"
+    )
+    assert error_of(capsys, *NEEDED, "--qqq") == "there is no option --qqq"
+    assert error_of(capsys, *NEEDED, "--key", "page", "size") == (
+        "there is no argument size: put quotes around a value with spaces"
+    )
+
+
+def test_misspelt_keys_of_a_file_are_named_with_the_most_similar_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    for text, message in (
+        ("chekpoint: c\nto: console\n", "there is no option 'chekpoint'; did you mean checkpoint?"),
+        ("max_offsets_per_trigger: 9\n", "'max_offsets_per_trigger'; did you mean max-offsets-per-trigger?"),
+        ("qqq: 1\n", "there is no option 'qqq'"),
+    ):
+        file.write_text(text)
+        printed = error_of(capsys, "--config", str(file))
+        assert printed.startswith(f"{file}: "), printed
+        assert printed.endswith(message)
+
+
+def test_misspelt_variables_are_named_with_the_most_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_of(capsys, "--to", "console", BARNABAS_SPARK_CHEKPOINT="c") == (
+        "there is no variable BARNABAS_SPARK_CHEKPOINT; did you mean BARNABAS_SPARK_CHECKPOINT?"
+    )
+    assert "did you mean BARNABAS_SPARK_LATENESS?" in error_of(capsys, *NEEDED, BARNABAS_SPARK_LATENES="1 hour")
+
+
+def test_variables_of_other_jobs_and_of_kubernetes_are_ignored_and_others_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    others = {"PORT": "tcp://10.0.0.1:7077", "PORT_7077_TCP": "x", "SERVICE_HOST": "x", "REPORT": "r", "JARS": "/j"}
+    environment = {f"BARNABAS_SPARK_{name}": value for name, value in others.items()}
+    parser = parser_of(WindowsOptions, "job", "about", "example")
+    parse(WindowsOptions, parser, NEEDED, environment, elsewhere=lambda: [QualityOptions])
+    assert capsys.readouterr().err == ""
+    parse(WindowsOptions, parser, NEEDED, {"BARNABAS_SPARK_QQQ": "1"})
+    assert capsys.readouterr().err == "ignored: the variable BARNABAS_SPARK_QQQ is of no option\n"
+
+
+def test_a_number_above_0() -> None:
+    assert above_zero("0.5") == 0.5
+    for wrong in ("fast", "0", "-1", "inf", "nan"):
+        with pytest.raises(ArgumentTypeError, match="write a number above 0"):
+            above_zero(wrong)
+
+
+def test_addresses_are_host_and_port() -> None:
+    for right in ("127.0.0.1:9092", "a:1, b:2", "[::1]:9092", "SSL://kafka-1.example.com:9093"):
+        assert addresses(right) == right
+    for wrong in ("", "a", "a:", ":9092", "a:b", "a:1,,b:2", "a:1 b:2"):
+        with pytest.raises(ArgumentTypeError, match="write HOST:PORT"):
+            addresses(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds_"),
+    [
+        ("5 minutes", 300_000_000),
+        ("0 seconds", 0),
+        ("1 Day  2 hours", 93_600_000_000),
+        ("interval 1 week", 604_800_000_000),
+        ("0.5 seconds", 500_000),
+        ("1 millisecond 1 microsecond", 1001),
+    ],
+)
+def test_intervals_are_those_of_spark(spark: SparkSession, text: str, microseconds_: int) -> None:
+    assert microseconds(text) == microseconds_
+    times = spark.sql("SELECT TIMESTAMP '2026-01-01 00:00:00' AS time")
+    times.withWatermark("time", text).schema  # noqa: B018 - Spark reads the interval
+    if microseconds_:
+        [(window,)] = times.select(f.window("time", text)).collect()
+        assert window.end - window.start == timedelta(microseconds=microseconds_)
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "5minutes", "1.5 minutes", "minutes", "5 min", "-1 minute", "1 minute30 seconds"]
+)
+def test_other_intervals_are_refused_before_spark_reads_them(text: str) -> None:
+    for parse_interval in (duration, length):
+        with pytest.raises(ArgumentTypeError, match="write an interval such as '5 minutes'"):
+            parse_interval(text)
+    with pytest.raises(ArgumentTypeError, match="longer than 0"):
+        length("0 minutes")

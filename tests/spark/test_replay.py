@@ -1,7 +1,6 @@
 """The job `replay`: ranges, the order of sending, and whole replays of topics and archives, killed in the middle."""
 
 import sys
-from argparse import ArgumentTypeError
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,9 @@ from spark_jobs import archive, replay
 from spark_jobs.archive import ArchiveOptions
 from spark_jobs.cluster import Topic
 from spark_jobs.errors import JobError, remedy_of
+from spark_jobs.files import claim
 from spark_jobs.io import Destination
-from spark_jobs.replay import OPEN, Bound, Plan, ReplayOptions, bound, factor, ranges, within
+from spark_jobs.replay import OPEN, Bound, Plan, ReplayOptions, bound, ranges, within
 from spark_jobs.sending import to_send
 from spark_jobs.targets import connection, copied_config, target_of
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
@@ -50,13 +50,6 @@ def test_bounds_are_times_or_offsets() -> None:
     for wrong in ("latest", "0=", "0:5", "yesterday", "0=1;1=2", ""):
         with pytest.raises(JobError, match="write earliest, a time such as"):
             bound(wrong, "earliest")
-
-
-def test_a_pace_is_a_number_above_0() -> None:
-    assert factor("0.5") == 0.5
-    for wrong in ("fast", "0", "-1", "inf", "nan"):
-        with pytest.raises(ArgumentTypeError, match="write a number above 0"):
-            factor(wrong)
 
 
 @given(
@@ -244,6 +237,26 @@ def test_ranges_of_topics_are_replayed_at_a_pace_and_with_new_timestamps(
     assert exact_records.consumed(bootstrap, "whole") == exact_records.by_partition(records)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_an_archive_without_records_is_replayed_once_it_has_some(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    exact_records.create(broker.bootstrap, "orders", 1)
+    to = Destination(kind, str(tmp_path / "archive"))
+    archived = ArchiveOptions(
+        brokers=broker.bootstrap, topic=("orders",), checkpoint=str(tmp_path / "a"), to=to, available_now=True
+    )
+    chosen = options(broker.bootstrap, tmp_path / "replaying", archive=to)
+    assert archive.start(spark, archived).awaitTermination(240)
+    run(spark, chosen)
+    assert capsys.readouterr().err == f"replay: {to} has no records yet; nothing was sent\n"
+    records = [Record(0, exact_records.BEGIN_MS, b"key", b"value", ())]
+    exact_records.produce(broker.bootstrap, "orders", records)
+    assert archive.start(spark, archived).awaitTermination(240)
+    run(spark, chosen)
+    assert exact_records.consumed(broker.bootstrap, "orders-copy") == records
+
+
 def test_what_a_replay_refuses(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> None:
     bootstrap = broker.bootstrap
 
@@ -258,7 +271,10 @@ def test_what_a_replay_refuses(spark: SparkSession, broker: BrokerProcess, tmp_p
     exact_records.produce(bootstrap, "orders", [*exact_records.generated(10, partitions=2), huge])
     assert "orders would be replayed into itself" in message("loop", to="{topic}")
     assert "choose --rate or --pace" in message("both", rate=5, pace=1.0)
-    assert "has no archive" in message("no archive", archive=Destination("parquet", str(tmp_path / "none")))
+    for kind in ("parquet", "delta"):
+        assert "has no archive" in message(kind, archive=Destination(kind, str(tmp_path / "none")))
+    claim(spark, str(tmp_path / "others"), "windows", str(tmp_path / "w"))
+    assert "has no archive" in message("other", archive=Destination("parquet", str(tmp_path / "others")))
     exact_records.create(bootstrap, "narrow", 1)
     assert "narrow has 1 partitions, orders has 2" in message("narrow", to="narrow")
     exact_records.create(bootstrap, "restamped", 2, **{"message.timestamp.type": "LogAppendTime"})

@@ -193,8 +193,8 @@ def test_a_malformed_record_ends_the_job_with_its_position(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"to": Destination("topic", "x")}, "a topic is no table: write --to with one of delta, iceberg, jdbc, parq"),
         ({"topic": ("a", "b")}, "a table is of one topic: name it by --topic NAME"),
+        ({"topic_pattern": "b"}, "a table is of one topic: name it by --topic NAME"),
     ],
 )
 def test_what_is_no_table_is_refused(spark: SparkSession, changed: dict[str, Any], message: str) -> None:

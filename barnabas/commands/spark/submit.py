@@ -37,8 +37,11 @@ def pass_on(words: Sequence[str]) -> int:
     from spark_jobs.session import find_java
 
     job = importlib.import_module(f"spark_jobs.{name}").JOB
-    connectors = job.all_connectors(job.parsed(words[end + 1 :]))
+    options = job.parsed(words[end + 1 :])
+    connectors = job.all_connectors(options)
     try:
+        if not submission.is_cluster_mode(words[:end]):
+            job.check(options)
         find_java()
         jars.check_versions()
         paths = [path for connector in connectors for path in jars.fetch(connector)]

@@ -1,0 +1,221 @@
+"""What is refused before Spark starts: each job is given options, and a JAVA_HOME on which Spark would not start."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs import JOBS
+from spark_jobs.job import Job
+
+STREAM = ("-t", "orders", "--checkpoint", "c")
+VALID = {
+    "archive": (*STREAM, "--to", "parquet:out"),
+    "mirror": (*STREAM, "--to-brokers", "127.0.0.1:9192"),
+    "replay": (*STREAM, "--to", "{topic}-copy"),
+    "windows": (*STREAM, "--to", "console", "--lateness", "0 seconds", "--trigger", "1 minute 0.5 seconds"),
+    "sessions": (*STREAM, "--to", "topic:visits"),
+    "join": (*STREAM, "--to", "topic:paid", "--with", "payments"),
+    "table": (
+        *STREAM,
+        "--to",
+        "delta:out",
+        "--schema",
+        "id long, `a, b`: array<struct<c:int>> NOT NULL, d decimal(9,2)",
+    ),
+    "validate": STREAM,
+    "redrive": STREAM,
+    "metrics": (*STREAM, "--to", "topic:roll-ups"),
+    "quality": ("-t", "orders", "--report", "report.html"),
+}
+TO = "write topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"
+USAGE, FAILED = 2, 1
+# Job, words behind the valid ones, status and message.
+WRONG = [
+    ("archive", "--to|csv:out", USAGE, "--to: 'csv:out': write parquet:DIR or delta:DIR"),
+    ("archive", "--to|parquet:", USAGE, "--to: 'parquet:': write parquet:DIR"),
+    ("archive", "--to|topic:out", USAGE, "'topic:out': write parquet:DIR or delta:DIR"),
+    ("archive", "--trigger|often", USAGE, "--trigger: 'often': write an interval such as '5 minutes'"),
+    ("archive", "--keep-merged|-1", USAGE, "--keep-merged"),
+    ("archive", "--file-size|big", USAGE, "'big': write a number of at least 1"),
+    ("archive", "--brokers|localhost", USAGE, "'localhost': write HOST:PORT, several with commas"),
+    ("archive", "--checkpoint|", USAGE, "--checkpoint: the value is empty"),
+    ("archive", "--start|yesterday", USAGE, "--start: 'yesterday': write earliest, latest, or a time such as 2026-01-"),
+    ("archive", "--topic-pattern|o.*", FAILED, "name the topics by --topic NAME, or by --topic-pattern"),
+    ("archive", "--config|absent.yaml", USAGE, "absent.yaml"),
+    ("mirror", "--to-brokers|nowhere", USAGE, "'nowhere': write HOST:PORT"),
+    ("mirror", "-t|b|--to|all", FAILED, "--to all would mix 2 topics: write {topic} in it"),
+    ("replay", "--start|0:5", USAGE, "--start: '0:5': write earliest, a time such as 2026-01-31T12:00, or offsets of"),
+    ("replay", "--end|earliest", USAGE, "--end: 'earliest': write latest, a time"),
+    ("replay", "--pace|0", USAGE, "--pace: '0': write a number above 0"),
+    ("replay", "--rate|5|--pace|1", FAILED, "choose --rate or --pace"),
+    ("replay", "--archive|jdbc:x#y", USAGE, "--archive: 'jdbc:x#y': write parquet:DIR or delta:DIR"),
+    ("replay", "--to|{topic}", FAILED, "orders would be replayed into itself: name another topic"),
+    ("windows", "--window|5", USAGE, "--window: '5': write an interval such as '5 minutes'"),
+    ("windows", "--window|0 minutes", USAGE, "longer than 0"),
+    ("windows", "--window|1.5 minutes", USAGE, "--window: '1.5 minutes': write an interval"),
+    ("windows", "--slide|1 fortnight", USAGE, "--slide: '1 fortnight': write an interval"),
+    (
+        "windows",
+        "--slide|2 minutes",
+        FAILED,
+        "--slide '2 minutes' leaves out records between the windows of '1 minute'",
+    ),
+    ("windows", "--lateness|-1 minute", USAGE, "--lateness"),
+    ("windows", "--to|topics:x", USAGE, f"'topics:x': {TO}; did you mean topic?"),
+    ("windows", "--late|somewhere", USAGE, f"--late: 'somewhere': {TO}"),
+    ("windows", "--late|topic:x|--to|topic:x", FAILED, "--late would mix with --to"),
+    ("windows", "--to|topic:orders", FAILED, "the job would read its own results from orders"),
+    ("windows", "--min-partitions|0", USAGE, "'0': write a number of at least 1"),
+    ("sessions", "--gap|long", USAGE, "--gap: 'long': write an interval"),
+    ("sessions", "--to|topic:orders", FAILED, "the job would read its own results from orders"),
+    ("join", "--within|1 our", USAGE, "--within: '1 our': write an interval"),
+    ("join", "--table|users", FAILED, "name the other stream by --with TOPIC, or the table by --table TOPIC"),
+    ("join", "--to|topic:payments", FAILED, "the job would read its own results from payments"),
+    ("table", "--to|console", USAGE, "'console': write delta:DIR, iceberg:DIR, jdbc:URL#TABLE or parquet:DIR"),
+    ("table", "--schema|id", USAGE, "--schema: 'id': write a name and a type for each column"),
+    (
+        "table",
+        "--schema|id long, name sting",
+        USAGE,
+        "--schema: 'name sting': Spark has no type sting; did you mean string?",
+    ),
+    ("table", "-t|more", FAILED, "a table is of one topic"),
+    ("table", "--envelope|debezum", USAGE, "invalid choice: 'debezum'"),
+    ("validate", "--schema|absent.json", FAILED, "the schema absent.json cannot be read: No such file or directory"),
+    ("validate", "--schema|broken.json", FAILED, "broken.json is not JSON"),
+    ("validate", "--format|avro", FAILED, "avro needs a schema"),
+    (
+        "validate",
+        "--dead-letters|orders",
+        FAILED,
+        "orders, its good records and its dead letters need topics of their own",
+    ),
+    ("redrive", "--delay|soon", USAGE, "--delay: 'soon': write an interval"),
+    ("redrive", "--factor|-2", USAGE, "--factor"),
+    ("redrive", "--factor|0", USAGE, "--factor: '0': write a number above 0"),
+    ("redrive", "--parked|{topic}", FAILED, "the job would read the parked letters of orders"),
+    ("metrics", "--granularities|1min", FAILED, "--granularities: '1min': write an interval"),
+    ("metrics", "--rules|absent.yaml|--alerts|a", FAILED, "the rules absent.yaml cannot be read"),
+    ("metrics", "--pattern|(?<ms>.*)|--value|s", FAILED, "--pattern has no group 's'"),
+    ("metrics", "--picture|p.gif", FAILED, "--picture p.gif: write a name that ends in .png or .svg"),
+    ("metrics", "--alerts|orders|--rules|rules.yaml", FAILED, "the job would read its own results from orders"),
+    ("quality", "--window|hourly", USAGE, "--window: 'hourly': write an interval"),
+    ("quality", "--report|absent/report.html", FAILED, "the directory of --report does not exist"),
+    ("quality", "--to|console", FAILED, "--to needs --checkpoint"),
+]
+# Jobs without the last of their required options.
+MISSING = {
+    "archive": "--to",
+    "windows": "--to",
+    "sessions": "--to",
+    "join": "--to",
+    "table": "--schema",
+    "metrics": "--to",
+}
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Start in an empty directory with a JAVA_HOME that has no Java; return what a job says when it starts Spark."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("BARNABAS_SPARK_JARS", str(tmp_path / "jars"))
+    return f"JAVA_HOME is {tmp_path}, where no bin/java is"
+
+
+def job(name: str) -> Job[Any]:
+    found: Job[Any] = import_module(f"spark_jobs.{name}").JOB
+    return found
+
+
+def status(name: str, *words: str) -> int:
+    try:
+        return job(name).main(words)
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_valid_call_starts_spark(no_spark: str, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert status(name, *VALID[name]) == FAILED
+    assert no_spark in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "words", "expected", "message"), WRONG)
+def test_a_wrong_option_ends_a_job_before_spark_starts(
+    no_spark: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    name: str,
+    words: str,
+    expected: int,
+    message: str,
+) -> None:
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "rules.yaml").write_text("rules: [{name: slow, when: mean > 100}]")
+    ended = status(name, *VALID[name], *words.split("|"))
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert no_spark not in printed
+    assert ended == expected
+    assert not (tmp_path / "jars").exists()
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_option_ends_a_job_before_spark_starts(
+    no_spark: str, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    at = VALID[name].index(MISSING[name])
+    assert status(name, *VALID[name][:at], *VALID[name][at + 2 :]) == USAGE
+    printed = capsys.readouterr().err
+    assert f"the following arguments are required: {MISSING[name]}" in printed
+    assert no_spark not in printed
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_topics_are_named_before_spark_starts(no_spark: str, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert status(name, *VALID[name][2:]) == FAILED
+    printed = capsys.readouterr().err
+    assert "name the topics by --topic NAME" in printed or "name it by --topic NAME" in printed
+    assert no_spark not in printed
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_kinds_of_to_are_those_of_the_job(no_spark: str, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    kinds = {"archive": "parquet:DIR or delta:DIR", "table": "delta:DIR, iceberg:DIR, jdbc:URL#TABLE or parquet:DIR"}
+    listed = kinds.get(name, TO.removeprefix("write "))
+    with pytest.raises(SystemExit):
+        job(name).parsed(["--help"])
+    helped = " ".join(capsys.readouterr().out.split())
+    if "{topic}" in helped:
+        return  # a name of topics
+    assert f": {listed}" in helped
+    assert status(name, *VALID[name], "--to", "nothing:x") == USAGE
+    assert f"'nothing:x': write {listed}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [("-m", "barnabas", "spark", "run", "windows"), ("-m", "spark_jobs.windows")], ids=["barnabas", "module"]
+)
+def test_both_commands_check_first(no_spark: str, command: tuple[str, ...]) -> None:
+    wrong = [sys.executable, *command, *VALID["windows"], "--slide", "1 hour"]
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        wrong, capture_output=True, text=True, check=False, env={"PYTHONPATH": root, "JAVA_HOME": "/"}
+    )
+    assert (done.returncode, done.stderr.startswith("windows: --slide '1 hour' leaves out records")) == (1, True), done
+
+
+def test_submit_checks_first_unless_the_driver_runs_elsewhere(no_spark: str) -> None:
+    from barnabas.commands._output import CommandError
+    from barnabas.commands.spark.submit import pass_on
+
+    words = ["validate", *STREAM, "--schema", "absent.json"]
+    with pytest.raises(CommandError, match=r"the schema absent\.json cannot be read"):
+        pass_on(words)
+    with pytest.raises(CommandError, match="JAVA_HOME is"):
+        pass_on(["--deploy-mode", "cluster", *words])
