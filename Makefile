@@ -46,8 +46,8 @@ bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
 crash: $(VENV)/.dev ## Check states that a power cut may leave (STATES=5000 SEED=1 METADATA=1 PAIRS=1; STATE=7 replays one)
 	$(BIN)/python -m tests.crash --states $(or $(STATES),5000) --seed $(or $(SEED),1) $(if $(STATE),--state $(STATE)) $(if $(METADATA),--metadata) $(if $(PAIRS),--pairs)
 
-sim: $(VENV)/.dev ## Simulate brokers and their faults (SEED=1 SEEDS=20 EVENTS=20000 BROKERS=1 TRANSACTIONS=)
-	$(BIN)/python -m tests.simulation $(if $(TRANSACTIONS),--transactions) --brokers $(or $(BROKERS),1) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),20) --events $(or $(EVENTS),20000)
+sim: $(VENV)/.dev ## Simulate brokers and their faults (SEED=1 SEEDS=20 EVENTS=20000 BROKERS=1 TRANSACTIONS= CREDENTIALS=)
+	$(BIN)/python -m tests.simulation $(if $(TRANSACTIONS),--transactions) $(if $(CREDENTIALS),--credentials) --brokers $(or $(BROKERS),1) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),20) --events $(or $(EVENTS),20000)
 
 sim-bugs: $(VENV)/.dev ## Look for the bugs that are planted for the simulator (SEEDS=100)
 	$(BIN)/python -m tests.simulation.find_bugs --seeds $(or $(SEEDS),100)

@@ -15,7 +15,7 @@ from tests.crash import bugs as crash_bugs
 from tests.crash import metadata_bugs
 from tests.mutants import MUTANTS
 from tests.planting import NEARBY_SEEDS, Bug
-from tests.simulation import bugs, cluster_bugs, raft_bugs, transaction_bugs
+from tests.simulation import bugs, cluster_bugs, credential_bugs, raft_bugs, transaction_bugs
 
 PAGE = Path(__file__).with_name("SIMULATION.md")
 BEGIN = "<!-- written by python -m docs.planted_bugs -->\n"
@@ -25,6 +25,7 @@ TABLES: tuple[tuple[str, str, Sequence[Bug]], ...] = (
     ("One broker", "Seed", bugs.BUGS),
     ("Clusters", "Seed", cluster_bugs.BUGS),
     ("Transactions", "Seed", transaction_bugs.BUGS),
+    ("Credentials", "Seed", credential_bugs.BUGS),
     ("Raft", "Seed", raft_bugs.BUGS),
     ("Power cuts, topics' logs", "State", crash_bugs.BUGS),
     ("Power cuts, the metadata log", "State", metadata_bugs.BUGS),

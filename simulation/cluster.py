@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PORT = 9092
 CONTROLLER_PORT = 9093
+SECURED_PORT = 9094
 DATA_DIR = "/data"
 OTHER_DIR = "/other"
 _VOTERS_OWN = ("__cluster_metadata-0", "meta.properties")
@@ -137,8 +138,13 @@ class World:
             raise violation
 
 
-def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, object]) -> Settings:
-    """Return the settings of the `node`-th host of a cluster; `chosen` are the same for all."""
+def cluster_settings(
+    hosts: Sequence[str], node: int, chosen: Mapping[str, object], *, secured: bool = False
+) -> Settings:
+    """Return the settings of the `node`-th host of a cluster; `chosen` are the same for all.
+
+    With `secured`, brokers have another listener of that name.
+    """
     name, brokers = hosts[node], [host for host in hosts if not host.startswith("q")]
     properties: dict[str, object] = {
         "node.id": node + 1,
@@ -162,6 +168,8 @@ def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, objec
         properties["controller.quorum.voters"] = ",".join(
             f"{number}@{host}:{CONTROLLER_PORT}" for number, host in voting
         )
+    if secured and name in brokers:
+        properties["listeners"] = f"{properties['listeners']},SECURED://{name}:{SECURED_PORT}"
     return check_settings({key: Option(str(value), key) for key, value in properties.items()})
 
 

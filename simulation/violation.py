@@ -96,6 +96,11 @@ class Invariant(Enum):
     DELETED_TOPICS_ARE_GONE = "a deleted topic is gone"
     FORMER_TOPIC_IDS_ARE_REFUSED = "requests by the id of a deleted topic are refused"
 
+    # Of credentials
+    CREDENTIAL_ANSWERS = "APIs of credentials and tokens return expected errors only"
+    CREDENTIALS_STAY = "a broker accepts the credentials and tokens that it knows were created"
+    REMOVED_CREDENTIALS_ARE_REFUSED = "a broker refuses what it knows was removed, and tokens that have expired"
+
     # Of processes, and of the run
     NO_TRACEBACK = "no traceback in the log, no exception in the loop"
     NO_BUSY_LOOP = "no two brokers exchange requests that change nothing"
@@ -182,6 +187,15 @@ IN_TRANSACTIONS = frozenset(
     }
 )
 """Invariants that every complete run with transactions checks in addition."""
+
+IN_CREDENTIALS = frozenset(
+    {
+        Invariant.CREDENTIAL_ANSWERS,
+        Invariant.CREDENTIALS_STAY,
+        Invariant.REMOVED_CREDENTIALS_ARE_REFUSED,
+    }
+)
+"""Invariants that every complete run with credentials checks in addition."""
 
 REPORTED = frozenset(
     {

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tests.crash import bugs as crash_bugs
 from tests.crash import metadata_bugs
 from tests.planting import Bug, OutcomeOf, outcomes
-from tests.simulation import bugs, cluster_bugs, find_bugs, raft_bugs, transaction_bugs
+from tests.simulation import bugs, cluster_bugs, credential_bugs, find_bugs, raft_bugs, transaction_bugs
 
 
 class Table(NamedTuple):
@@ -38,6 +38,7 @@ TABLES = (
     _table(bugs, find_bugs),
     _table(cluster_bugs, find_bugs),
     _table(transaction_bugs, find_bugs),
+    _table(credential_bugs, find_bugs),
     _table(raft_bugs, raft_bugs),
     _table(crash_bugs, crash_bugs),
     _table(metadata_bugs, crash_bugs),

@@ -17,11 +17,14 @@ def main() -> int:
     )
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--transactions", action="store_true", help="with transactional clients, and fewer others")
+    parser.add_argument("--credentials", action="store_true", help="with users and tokens, and fewer others")
     parser.add_argument("--failures", type=int, default=5, help="end after so many")
     options = parser.parse_args()
     started, events, failures = time.monotonic(), 0, 0
     for seed in range(options.seed, options.seed + options.seeds):
-        outcome = run(seed, options.events, options.brokers, transactions=options.transactions)
+        outcome = run(
+            seed, options.events, options.brokers, transactions=options.transactions, credentials=options.credentials
+        )
         events += outcome.events
         counts = ", ".join(f"{count} {what}" for what, count in sorted(outcome.counts.items()))
         print(f"seed {seed}: {outcome.events} events in {outcome.seconds:.1f} s, hash {outcome.digest}: {counts}")
@@ -32,6 +35,7 @@ def main() -> int:
             print(f"{type(outcome.error).__name__}: {outcome.error}")
             replay = f"--brokers {options.brokers} --seed {seed} --events {options.events}"
             replay += " --transactions" if options.transactions else ""
+            replay += " --credentials" if options.credentials else ""
             print(f"replay: python -m tests.simulation {replay}", flush=True)
             if failures == options.failures:
                 break

@@ -137,10 +137,12 @@ class Client:
             raise Lost(f"{address} is behind")
         return address
 
-    async def link(self, address: Address) -> Link:
-        """Return a connection; raise `Lost` if the connection fails."""
+    async def link(self, address: Address, *, anew: bool = False) -> Link:
+        """Return a connection, with `anew` a new one in place of the current; raise `Lost` if the connection fails."""
         link = self._links.get(address)
-        if link is None or link.lost:
+        if anew and link is not None and not link.lost:
+            link.close()
+        if link is None or link.lost or anew:
             self._links.pop(address, None)
             try:
                 async with asyncio.timeout(self.timeout_s):
@@ -155,8 +157,12 @@ class Client:
         """Send a request and return its response; if none arrives, drop the connection and raise `Lost`."""
         link = await self.link(address)
         answer = await self.answer(link, link.send(self.loop, key, version, fields))
-        self._reported = self.world.newest_offset
+        self.record_newest_metadata()
         return answer
+
+    def record_newest_metadata(self) -> None:
+        """Record the newest metadata of any broker, which a `fresh` broker has to have."""
+        self._reported = self.world.newest_offset
 
     async def answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:
         """Wait for a response; raise `Lost` if none arrives."""

@@ -8,12 +8,12 @@ from functools import cache
 from typing import NamedTuple
 
 from tests.planting import Bug, planted, survey, unplanted
-from tests.simulation import bugs, cluster_bugs, transaction_bugs
+from tests.simulation import bugs, cluster_bugs, credential_bugs, transaction_bugs
 from tests.simulation.simulation import Outcome, run
 
 EVENTS = 6_000
 EVENTS_OF_CLUSTERS = 20_000
-ALL = (*bugs.BUGS, *cluster_bugs.BUGS, *transaction_bugs.BUGS)
+ALL = (*bugs.BUGS, *cluster_bugs.BUGS, *transaction_bugs.BUGS, *credential_bugs.BUGS)
 
 
 class Scenario(NamedTuple):
@@ -22,17 +22,21 @@ class Scenario(NamedTuple):
     events: int
     brokers: int
     transactions: bool = False
+    credentials: bool = False
 
 
 ONE_BROKER = Scenario(EVENTS, 1)
 CLUSTERS = Scenario(EVENTS_OF_CLUSTERS, 3)
 TRANSACTIONS = Scenario(EVENTS_OF_CLUSTERS, 3, transactions=True)
+CREDENTIALS = Scenario(EVENTS, 3, credentials=True)
 
 
 def scenario_of(bug: Bug) -> Scenario:
     """Return the scenario of a bug's seeds."""
     if bug in transaction_bugs.BUGS:
         return TRANSACTIONS
+    if bug in credential_bugs.BUGS:
+        return CREDENTIALS
     return CLUSTERS if bug in cluster_bugs.BUGS else ONE_BROKER
 
 
@@ -57,7 +61,13 @@ def control(seed: int, scenario: Scenario, tuned: tuple[str, ...] = ()) -> Outco
 
 
 def _run(seed: int, scenario: Scenario) -> Outcome:
-    return run(seed, scenario.events, scenario.brokers, transactions=scenario.transactions)
+    return run(
+        seed,
+        scenario.events,
+        scenario.brokers,
+        transactions=scenario.transactions,
+        credentials=scenario.credentials,
+    )
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from simulation.cluster import DATA_DIR, OTHER_DIR, Host, World, cluster_setting
 from simulation.faults import Faults
 from simulation.loop import Loop, Schedule, Trace
 from simulation.network import Network
-from simulation.violation import EVERYWHERE, IN_CLUSTERS, IN_TRANSACTIONS, Invariant, Violation
+from simulation.violation import EVERYWHERE, IN_CLUSTERS, IN_CREDENTIALS, IN_TRANSACTIONS, Invariant, Violation
 from tests.simulation.administration import (
     RecordsAdministrator,
     TopicAdministrator,
@@ -30,6 +30,8 @@ from tests.simulation.administration import (
 from tests.simulation.availability import lagging_follower_leaves
 from tests.simulation.client import Client
 from tests.simulation.convergence import difference
+from tests.simulation.credentials import SETTINGS as WITH_CREDENTIALS
+from tests.simulation.credentials import CredentialAdministrator
 from tests.simulation.groups import Committer, Member
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
@@ -62,15 +64,15 @@ class Outcome(NamedTuple):
     """How often each invariant was checked."""
 
 
-def run(seed: int, events: int, brokers: int = 1, *, transactions: bool = False) -> Outcome:
+def run(seed: int, events: int, brokers: int = 1, *, transactions: bool = False, credentials: bool = False) -> Outcome:
     """Run a seed for `events` events and then to its end; with several `brokers`, as a cluster.
 
-    With `transactions`, most clients are transactional.
+    With `transactions`, most clients are transactional; with `credentials`, most authenticate.
     """
     collecting = gc.isenabled()
     gc.disable()  # the time of a collection is not the seed's choice
     try:
-        return Simulation(seed, events, brokers, transactions=transactions).run()
+        return Simulation(seed, events, brokers, transactions=transactions, credentials=credentials).run()
     finally:
         if collecting:
             gc.enable()
@@ -79,7 +81,9 @@ def run(seed: int, events: int, brokers: int = 1, *, transactions: bool = False)
 class Simulation:
     """The brokers of a seed, and their clients."""
 
-    def __init__(self, seed: int, events: int, brokers: int = 1, *, transactions: bool = False) -> None:
+    def __init__(
+        self, seed: int, events: int, brokers: int = 1, *, transactions: bool = False, credentials: bool = False
+    ) -> None:
         self._events = events
         trace = Trace()
         random = World.random_of(seed, "plan")
@@ -125,11 +129,16 @@ class Simulation:
             }
         if self.transactions is not None:
             chosen |= self.transactions.settings(brokers)
+        if credentials:
+            chosen |= WITH_CREDENTIALS
         chosen |= SETTINGS
         self._names = names = [f"b{number}" for number in range(1, brokers + 1)]
         nodes = names + [f"q{number}" for number in range(1, controllers + 1)]
         cluster: list[Host] = []
-        cluster += [Host(world, name, cluster_settings(nodes, at, chosen), cluster) for at, name in enumerate(nodes)]
+        cluster += [
+            Host(world, name, cluster_settings(nodes, at, chosen, secured=credentials), cluster)
+            for at, name in enumerate(nodes)
+        ]
         self.history = History(world, always=world.always)
         transactional = None if self.transactions is None else self.transactions.invariants
         self.invariants = Invariants(world, self.history, transactional)
@@ -143,6 +152,8 @@ class Simulation:
         self._producers: list[Producer] = []
         self._committers: list[Committer] = []
         self._administrator: TopicAdministrator
+        self._has_credentials = credentials
+        self._credentials: list[CredentialAdministrator] = []
 
     def _before_power_cut(self, host: Host) -> None:
         self.world.power_cuts += 1
@@ -169,12 +180,15 @@ class Simulation:
                 error = world.found or raised
             for loop in schedule.loops:
                 loop.die()
-        if error is None and (missing := unchecked(world, transactions=self.transactions is not None)):
+        if error is None and (missing := self._unchecked()):
             error = Violation(Invariant.EVERY_CHECK_RAN, f"never checked: {', '.join(missing)}")
         world.count("checks", self.invariants.checks)
         return Outcome(
             world.seed, schedule.events, schedule.now, schedule.trace.digest, world.counts, error, world.checked
         )
+
+    def _unchecked(self) -> list[str]:
+        return unchecked(self.world, transactions=self.transactions is not None, credentials=self._has_credentials)
 
     def _client(self, name: str) -> Client:
         """Return a client in its own process, on a machine that it may share."""
@@ -211,10 +225,10 @@ class Simulation:
             await keep_eligible_replicas(setup, random.random() < 0.8)
         if self.transactions is not None:
             await self.transactions.prepare(setup, replicas, self._client)
-        for name in ("steady0", "steady1", "compacted") if self.transactions is None else ("steady0",):
+        for name in ("steady0",) if self._few_others else ("steady0", "steady1", "compacted"):
             partitions, config = _topic(world.random(f"topic {name}"), name)
             self.topics.append(await create_topic(setup, name, partitions, replicas, config))
-        actors = self._transactional_actors() if self.transactions is not None else await self._actors(setup, replicas)
+        actors = self._fewer_actors() if self._few_others else await self._actors(setup, replicas)
         working = [self._begin(actor.client, actor) for actor in actors]
         usual_pause_s = random.choice(CLUSTER_PAUSES_S if world.clustered else (0.3, 1.0, 3.0))
         faults = Faults(world, ("c1", "c2"), usual_pause_s)
@@ -273,9 +287,13 @@ class Simulation:
         self._producers, self._committers, self._administrator = producers, committers, administrator
         return [lookup, *producers, *consumers, *committers, *members, administrator, *deleters, *movers]
 
-    def _transactional_actors(self) -> list[Any]:
-        """Return the clients of a run with transactions: one of each other kind, beside the transactional ones."""
-        assert self.transactions is not None
+    @property
+    def _few_others(self) -> bool:
+        """Return whether most clients are transactional, or authenticate."""
+        return self.transactions is not None or self._has_credentials
+
+    def _fewer_actors(self) -> list[Any]:
+        """Return the clients of a run with transactions or credentials: one of each other kind, beside those."""
         steady, replicas = self.topics[0], min(3, len(self._names))
         self._producers = [Producer(self._client("producer0"), self.history, steady, idempotent=True, acks=-1)]
         self._committers = [Committer(self._client("committer0"), self.history, steady)]
@@ -283,9 +301,13 @@ class Simulation:
         actors = [*self._producers, *self._committers, Consumer(self._client("consumer0"), self.history, steady)]
         if self.world.clustered:
             brokers = [host.node_id for host in self.world.hosts if host.settings.is_broker]
-            moved = [*self.topics, *self.transactions.topics]
-            actors.append(Reassigner(self._client("mover"), moved, brokers, [TRANSACTION_STATE]))
-        return [*actors, *self.transactions.actors]
+            transactional = [] if self.transactions is None else self.transactions.topics
+            internal = [] if self.transactions is None else [TRANSACTION_STATE]
+            moved = [*self.topics, *transactional]
+            actors.append(Reassigner(self._client("mover"), moved, brokers, internal))
+        if self._has_credentials:
+            self._credentials = [CredentialAdministrator(self._client(f"security{number}")) for number in range(2)]
+        return [*actors, *self._credentials, *([] if self.transactions is None else self.transactions.actors)]
 
     async def _connect(self) -> None:
         """Wait for connection attempts that started while a link was down: followers fetch over them."""
@@ -306,6 +328,8 @@ class Simulation:
                     await asyncio.sleep(0.1)
         if self.transactions is not None:
             await self.transactions.last_round(self._fate)
+        for administrator in self._credentials:
+            await administrator.succeed(self._fate)
 
     async def _restart(self, faults: Faults) -> None:
         for host in self.world.hosts:
@@ -348,10 +372,11 @@ class Simulation:
         return Client(self.world, self._fate, name, self._names)
 
 
-def unchecked(world: World, *, transactions: bool = False) -> list[str]:
+def unchecked(world: World, *, transactions: bool = False, credentials: bool = False) -> list[str]:
     """Return the invariants that every run has to check, and this one has not."""
     expected = EVERYWHERE | IN_CLUSTERS if world.clustered else EVERYWHERE
     expected |= IN_TRANSACTIONS if transactions else frozenset()
+    expected |= IN_CREDENTIALS if credentials else frozenset()
     return sorted(one.name for one in expected if not world.checked[one])
 
 

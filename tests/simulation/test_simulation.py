@@ -56,6 +56,16 @@ def test_seed_finds_nothing(seed: int) -> None:
         assert outcome.counts["read records"] > 20
 
 
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + max(2, SEEDS // 10)))
+def test_seed_with_credentials_finds_nothing(seed: int) -> None:
+    outcome = run(seed, EVENTS, CLUSTERS, credentials=True)
+    proofs.count("events of simulated clusters with credentials", outcome.events)
+    replay = f"python -m tests.simulation --brokers {CLUSTERS} --seed {seed} --events {EVENTS} --credentials"
+    assert outcome.error is None, f"{outcome.error!r}; replay: {replay}"
+    assert outcome.counts["tokens created"] > 2
+    assert outcome.counts["users that were created and removed"] > 1
+
+
 @pytest.mark.parametrize("options", [("--brokers", "1"), ("--brokers", "3"), ("--brokers", "3", "--transactions")])
 def test_same_seed_repeats_run_in_another_process(options: tuple[str, ...]) -> None:
     def hash_with(hash_seed: str) -> str:

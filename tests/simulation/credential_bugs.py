@@ -1,0 +1,26 @@
+"""Planted bugs of SCRAM credentials and delegation tokens; as `bugs.py`."""
+
+from __future__ import annotations
+
+from broker.security.token_credentials import TokenCredential, TokenCredentials
+from controller.scram import ScramMechanism
+from simulation.violation import Invariant
+from tests.planting import Bug, Planter
+
+
+def accepts_removed_tokens(plant: Planter) -> None:
+    """A broker accepts a token that it has made a credential of, also after the token was removed."""
+    of = TokenCredentials.of
+
+    def remembered(self: TokenCredentials, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        known: dict[str, TokenCredential] = self.__dict__.setdefault("remembered", {})
+        found = of(self, mechanism, token_id)
+        if found is not None:
+            known[token_id] = found
+        return known.get(token_id)
+
+    plant.setattr(TokenCredentials, "of", remembered)
+
+
+BUGS = (Bug(accepts_removed_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 1, 0),)
+"""Every bug of credentials."""
