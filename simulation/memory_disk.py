@@ -226,6 +226,12 @@ class MemoryDisk:
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return bytes(node.data)
 
+    def read_regular_file(self, path: str, max_bytes: int) -> bytes:
+        data = self.read_file(path)
+        if len(data) > max_bytes:
+            raise OSError(errno.EFBIG, f"larger than {max_bytes} bytes", path)
+        return data
+
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         file = self.open_file(path + ".tmp", create=True)
         file.truncate(0)

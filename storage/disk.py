@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 from contextlib import suppress
 from typing import Protocol
 
@@ -23,6 +24,7 @@ _NUMBER = re.compile(r"\[Errno -?\d+\] ")
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _FILE_MODE = 0o644
+_READ_BYTES = 64 * 1024
 _ONE_BYTE = [bytearray(1)]
 _STRETCH_BYTES = 128 * 1024  # Linux's default read-ahead
 
@@ -89,6 +91,12 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes:
         """Return the whole content."""
 
+    def read_regular_file(self, path: str, max_bytes: int) -> bytes:
+        """Return the whole content of a file that a setting names; OSError if it has more than `max_bytes`.
+
+        OSError for a named pipe, a socket or a device too, without waiting for it.
+        """
+
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         """Replace the file by one with content `data`, atomically; with `sync`, durably."""
 
@@ -144,6 +152,14 @@ def reason(error: BaseException) -> str:
         return str(error)
     text = error.strerror or _NUMBER.sub("", str(error))
     return f"{error.filename}: {text}" if error.filename else text
+
+
+def _check_regular(status: os.stat_result, path: str) -> None:
+    """Raise OSError for a pipe, a socket, a device or a directory."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def out_of_space(error: OSError) -> bool:
@@ -307,6 +323,18 @@ class OsDisk:
             return data
         with open(path, "rb", buffering=0) as file:
             return file.read()
+
+    def read_regular_file(self, path: str, max_bytes: int) -> bytes:
+        _check_regular(os.stat(path), path)  # opening a device may have effects
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(fd, "rb", buffering=0) as file:
+            _check_regular(os.fstat(fd), path)  # it may have been replaced meanwhile
+            data = bytearray()
+            while part := file.read(min(max_bytes + 1 - len(data), _READ_BYTES)):
+                data += part
+        if len(data) > max_bytes:
+            raise OSError(errno.EFBIG, f"larger than {max_bytes} bytes", path)
+        return bytes(data)
 
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         temporary = path + ".tmp"

@@ -70,6 +70,10 @@ class ControlledDisk:
         self.check(READ, path)
         return self._disk.read_file(path)
 
+    def read_regular_file(self, path: str, max_bytes: int) -> bytes:
+        self.check(READ, path)
+        return self._disk.read_regular_file(path, max_bytes)
+
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         self.check(WRITE, path, extends=True)
         if sync:

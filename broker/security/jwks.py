@@ -206,7 +206,7 @@ class _KeyFile:
         self._disk = disk
 
     def read(self) -> bytes:
-        return self._disk.read_file(self._path)
+        return self._disk.read_regular_file(self._path, _MAX_BYTES)
 
     def give_up(self) -> None:
         """Do nothing: a file is read as fast as the disk is."""

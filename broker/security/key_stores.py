@@ -19,6 +19,7 @@ _PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.+?-----END \1-
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 _PEM, _PKCS12, _DEFAULT_TYPE = "PEM", "PKCS12", "JKS"
 _DER_SEQUENCE = b"\x30"
+_MAX_BYTES = 16 << 20
 
 Lookup = Callable[[str], Any]
 """Returns the value of a setting of one listener by Kafka's name, such as `ssl.keystore.type`."""
@@ -97,7 +98,7 @@ def trusted_certificates(value: Lookup, disk: Disk) -> str | None:
 
 def _read(disk: Disk, location: str, origin: str) -> bytes:
     try:
-        return disk.read_file(location)
+        return disk.read_regular_file(location, _MAX_BYTES)
     except OSError as error:
         raise SecurityError(f"{origin}: {reason(error)}") from None
 

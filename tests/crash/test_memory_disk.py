@@ -106,6 +106,10 @@ class SameDisk(RuleBasedStateMachine):
     def read_file(self, path: str) -> None:
         self.both(lambda disk: disk.read_file(self.path(path)))
 
+    @rule(path=PATHS, max_bytes=SIZES)
+    def read_regular_file(self, path: str, max_bytes: int) -> None:
+        self.both(lambda disk: disk.read_regular_file(self.path(path), max_bytes))
+
     @rule(path=PATHS, data=DATA, sync=st.booleans())
     def replace_file(self, path: str, data: bytes, sync: bool) -> None:
         self.both(lambda disk: disk.replace_file(self.path(path), data, sync))

@@ -124,6 +124,37 @@ def test_replacing_leaves_the_new_content_and_nothing_else(sync: bool, tmp_path:
     assert DISK.list_dir(str(tmp_path)) == ["file"]
 
 
+def test_regular_file_is_read_up_to_a_size(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 200_000)
+    (tmp_path / "link").symlink_to("file")
+    assert DISK.read_regular_file(str(tmp_path / "link"), 200_000) == b"x" * 200_000
+    with pytest.raises(OSError, match="larger than 199999 bytes"):
+        DISK.read_regular_file(str(tmp_path / "file"), 199_999)
+    (tmp_path / "file").write_bytes(b"")
+    assert DISK.read_regular_file(str(tmp_path / "file"), 0) == b""
+
+
+def test_only_regular_files_are_read_as_such(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        for path in (tmp_path / "pipe", tmp_path / "link", tmp_path / "socket", "/dev/zero", "/dev/tty"):
+            with pytest.raises(OSError, match="not a regular file"):
+                DISK.read_regular_file(str(path), 1000)
+    with pytest.raises(IsADirectoryError):
+        DISK.read_regular_file(str(tmp_path), 1000)
+
+
+def test_pipe_that_replaces_a_regular_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    os.mkfifo(tmp_path / "pipe")
+    before = os.stat(tmp_path / "file")
+    monkeypatch.setattr(os, "stat", lambda _: before)
+    with pytest.raises(OSError, match="not a regular file"):
+        DISK.read_regular_file(str(tmp_path / "pipe"), 1000)
+
+
 def test_removing_a_missing_file_is_no_error(tmp_path: Path) -> None:
     DISK.remove(str(tmp_path / "file"))
     DISK.remove_tree(str(tmp_path / "folder"))

@@ -15,6 +15,7 @@ from storage.disk import OsDisk
 OPERATIONS: dict[str, tuple[str, bool, Callable[[ControlledDisk, str], Any]]] = {
     "read": (READ, False, lambda disk, path: disk.open_file(f"{path}/f").pread(1, 0)),
     "read_file": (READ, False, lambda disk, path: disk.read_file(f"{path}/f")),
+    "read_regular_file": (READ, False, lambda disk, path: disk.read_regular_file(f"{path}/f", 100)),
     "list_dir": (READ, False, lambda disk, path: disk.list_dir(path)),
     "write": (WRITE, True, lambda disk, path: disk.open_file(f"{path}/f").pwrite(b"x", 0)),
     "create": (WRITE, True, lambda disk, path: disk.open_file(f"{path}/new", create=True)),

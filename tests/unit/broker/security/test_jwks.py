@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -251,6 +252,19 @@ def test_an_answer_that_is_not_http_is_no_source_of_keys(answer: bytes, caplog: 
 def test_set_without_public_keys_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not a JWKS|no public key"):
         parse_jwks(data)
+
+
+def test_only_a_regular_file_of_limited_size_is_a_source_of_keys(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nothing writes to it: opening it would hold a thread for ever
+    (tmp_path / "large").write_bytes(b"x" * (1024 * 1024 + 1))
+    for name, why in (("pipe", "not a regular file"), ("large", "larger than 1048576 bytes")):
+        path = tmp_path / name
+
+        async def load(path: Path = path) -> None:
+            await Jwks(path.as_uri(), TIMES, OsDisk()).load(asyncio.get_running_loop())
+
+        with pytest.raises(SecurityError, match=f"{path}: {why}"):
+            asyncio.run(load())
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["headers", "body"])

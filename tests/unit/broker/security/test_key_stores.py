@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import ssl
 import sys
 from collections.abc import Callable
@@ -122,3 +123,15 @@ def test_pkcs12_without_its_library_names_the_remedy(tmp_path: Path, monkeypatch
     settings = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(tmp_path / "store.p12")}
     with pytest.raises(SecurityError, match=r"pip install 'barnabas\[pkcs12\]'"):
         key_store(lookup(settings), UnsyncedDisk())
+
+
+@pytest.mark.parametrize("store", ["keystore", "truststore"])
+def test_store_is_a_regular_file_of_limited_size(store: str, tmp_path: Path) -> None:
+    read = key_store if store == "keystore" else trusted_certificates
+    os.mkfifo(tmp_path / "pipe")  # nothing writes to it: opening it would wait for ever
+    with open(tmp_path / "large", "wb") as large:
+        large.truncate(17 << 20)
+    for path, why in ((tmp_path / "pipe", "not a regular file"), (tmp_path / "large", "larger than 16777216 bytes")):
+        settings = {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
+        with pytest.raises(SecurityError, match=rf"^ssl.{store}.location={path}: {path}: {why}"):
+            read(lookup(settings), UnsyncedDisk())

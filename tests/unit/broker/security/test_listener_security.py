@@ -81,9 +81,13 @@ def test_altered_settings_apply_to_new_connections_and_invalid_ones_are_logged(
         before, image = image, apply_records(image, [record], offset=image.offset + 1, epoch=1)
         dynamic_config.apply(before, image, [record])
 
-    alter(str(tmp_path / "missing.pem"))
-    assert tls.context is first
-    assert "the old ones stay in use" in caplog.text
+    os.mkfifo(tmp_path / "pipe")  # nothing writes to it: opening it would wait for ever
+    for location, why in ((tmp_path / "missing.pem", "No such file"), (tmp_path / "pipe", "not a regular file")):
+        caplog.clear()
+        alter(str(location))
+        assert tls.context is first
+        assert "the old ones stay in use" in caplog.text
+        assert why in caplog.text
     alter(str(certificates.alice))
     assert tls.context is not first
     assert security.client_context("SSL") is not of_nodes
