@@ -40,6 +40,7 @@ class OAuthBearerServer:
     """OAUTHBEARER, by a function that validates bearer tokens."""
 
     token_authenticated = False  # by a delegation token
+    hashing = None
 
     def __init__(self, validate: Callable[[str], BearerToken]) -> None:
         """`validate` returns the validated token, or raises `InvalidToken`."""

@@ -131,6 +131,11 @@ class SaslAuthenticator:
         if key not in expected:
             raise SaslError(f"Unexpected Kafka request of type {key.name} during SASL {during}.")
 
+    @property
+    def hashing(self) -> Callable[[], object] | None:
+        """What has to run in a thread before the client's next token is handled; None if there is nothing."""
+        return None if self._mechanism is None else self._mechanism.hashing
+
     def versions_sent(self) -> None:
         """Expect SaslHandshake: ApiVersions was answered."""
         self.state = State.HANDSHAKE
@@ -206,6 +211,7 @@ class _Refusing:
     """Refuses the mechanism of a re-authentication."""
 
     token_authenticated = False
+    hashing = None
 
     def __init__(self, why: str) -> None:
         self.user: str | None = None

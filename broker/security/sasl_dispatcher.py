@@ -8,6 +8,7 @@ then the connection is closed. Until a client is authenticated its frames may ha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from broker.network.connection_protocol import DeferredResponse
 from broker.security.authentication_log import AuthenticationLog
 from broker.security.sasl_authenticator import SaslAuthenticator, SaslError, SaslOptions, State
 from protocol.api import APIS, ApiKey
+from protocol.errors import DecodeError
 from protocol.headers import decode_request_header
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -67,6 +69,35 @@ class SaslDispatcher:
                     raise Disconnect("its SASL session has expired, and it did not authenticate again")
                 return self._dispatch(frame, connection)
             authenticator.reauthenticate(now_s)
+        hashing = authenticator.hashing
+        if hashing is not None:
+            kept = memoryview(bytearray(frame))
+            response = self._loop.create_task(self._take_after(hashing, authenticator, kept, connection))
+            response.add_done_callback(_retrieve)
+            return DeferredResponse(ApiKey.SASL_AUTHENTICATE, response)
+        return self._take(authenticator, frame, connection, now_s)
+
+    async def _take_after(
+        self,
+        hashing: Callable[[], object],
+        authenticator: SaslAuthenticator,
+        frame: memoryview,
+        connection: Connection,
+    ) -> list[Part] | None:
+        """Return the response to a frame that is handled once a thread has done `hashing`."""
+        await self._loop.run_in_executor(None, hashing)
+        if connection.closed:
+            return None
+        try:
+            outcome = self._take(authenticator, frame, connection, self._loop.time())
+        except DecodeError as error:
+            raise Disconnect(str(error)) from None
+        return await outcome.response if isinstance(outcome, DeferredResponse) else outcome
+
+    def _take(
+        self, authenticator: SaslAuthenticator, frame: memoryview, connection: Connection, now_s: float
+    ) -> list[Part] | DeferredResponse | None:
+        """Handle one frame of a client that is not authenticated yet."""
         if authenticator.takes_bare_tokens:
             return self._take_bare_token(authenticator, frame, connection, now_s)
         return self._handle(authenticator, frame, connection, now_s)
@@ -137,6 +168,12 @@ class SaslDispatcher:
             Disconnect(f"failed authentication: {error}", response, is_logged=True),
         )
         return DeferredResponse(ApiKey.SASL_AUTHENTICATE, refused)
+
+
+def _retrieve(response: asyncio.Future[list[Part] | None]) -> None:
+    """Mark the exception as retrieved, for a connection that is closed already."""
+    if not response.cancelled():
+        response.exception()
 
 
 def _end(refused: asyncio.Future[list[Part] | None], reason: Disconnect) -> None:

@@ -8,7 +8,7 @@ compared in constant time. SCRAM is `scram`.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 PLAIN = "PLAIN"
@@ -40,6 +40,10 @@ class ServerMechanism(Protocol):
     token_authenticated: bool
     """Whether the client uses a delegation token."""
 
+    @property
+    def hashing(self) -> Callable[[], object] | None:
+        """What takes milliseconds, and has to run in a thread before the next `respond`; None if there is nothing."""
+
     def respond(self, token: bytes) -> bytes:
         """Return the token for the client."""
 
@@ -62,6 +66,7 @@ class PlainServer:
     """PLAIN, by the passwords of `users`."""
 
     token_authenticated = False
+    hashing = None
 
     def __init__(self, users: Mapping[str, str]) -> None:
         """`users` has the password of each user."""

@@ -54,6 +54,13 @@ class ScramServer:
         self.credential_lifetime_ms: int | None = None
         self.token_authenticated = False
 
+    @property
+    def hashing(self) -> Callable[[], object] | None:
+        """What makes the credential of a token, after the challenge."""
+        if self._tokens is None or self._credential is None or not self.token_authenticated:
+            return None
+        return self._tokens.hashing(self._mechanism, self._claimed)
+
     def respond(self, token: bytes) -> bytes:
         """Return the server's first or final message."""
         try:
@@ -70,7 +77,11 @@ class ScramServer:
         user = name.replace("=2C", ",").replace("=3D", "=")
         check_authorization_id((authorization_id or "").replace("=2C", ",").replace("=3D", "="), user)
         self.token_authenticated = _BY_TOKEN in extensions.lower().split(",")
-        found, decoy = self._find_token(user) if self.token_authenticated else self._find_user(user)
+        found = None if self.token_authenticated else self._credential_of(user)
+        if self.token_authenticated and self._tokens is not None:
+            decoy = self._tokens.decoy_of(self._mechanism, user)
+        else:
+            decoy = self._decoy_of(user)
         self._claimed, self._known = user, found is not None
         self._credential = credential = found or decoy
         self._nonce = nonce + self._nonce
@@ -78,17 +89,6 @@ class ScramServer:
         answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}".encode()
         self._messages = bare.encode() + b"," + answer
         return answer
-
-    def _find_user(self, user: str) -> tuple[ScramCredential | None, ScramCredential]:
-        """Return the credential of a user and the decoy."""
-        return self._credential_of(user), self._decoy_of(user)
-
-    def _find_token(self, token_id: str) -> tuple[ScramCredential | None, ScramCredential]:
-        """Return the credential of a token and the decoy."""
-        if self._tokens is None:
-            return None, self._decoy_of(token_id)
-        found = self._tokens.of(self._mechanism, token_id)
-        return None if found is None else found.credential, self._tokens.decoy_of(self._mechanism, token_id)
 
     def _final(self, text: str, credential: ScramCredential) -> bytes:
         match = _CLIENT_FINAL.fullmatch(text)
@@ -100,29 +100,26 @@ class ScramServer:
             raise MechanismError("Invalid client nonce in the final client message.")
         if binding_bytes != self._binding:
             raise MechanismError("Invalid channel binding in the final client message")
-        mechanism = self._mechanism
+        mechanism, known, token = self._mechanism, self._known, None
+        if self._tokens is not None and self.token_authenticated:
+            token = self._tokens.of(mechanism, self._claimed)
+        if token is not None:
+            credential, known = token.credential, True
         message = self._messages + b"," + without_proof.encode()
         signature = mechanism.hmac(credential.stored_key, message)
         if len(proof) != len(signature):
             raise MechanismError("Invalid client credentials", self._claimed)
         client_key = _xor(signature, proof)
         valid = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
-        if not valid or not self._known:
+        if not valid or not known:
             raise MechanismError("Invalid client credentials", self._claimed)
-        if self.token_authenticated:
-            self._become_owner()
-        else:
-            self.user = self._claimed
-        return b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
-
-    def _become_owner(self) -> None:
-        """Authenticate the bearer of a token, which may have been removed, or have expired, since the challenge."""
-        token = None if self._tokens is None else self._tokens.of(self._mechanism, self._claimed)
         if token is None:
-            raise MechanismError("Invalid client credentials", self._claimed)
-        if token.lifetime_ms < 0:
+            self.user = self._claimed
+        elif token.lifetime_ms < 0:
             raise MechanismError("The delegation token has expired", self._claimed)
-        self.user, self.credential_lifetime_ms = token.owner, token.lifetime_ms
+        else:
+            self.user, self.credential_lifetime_ms = token.owner, token.lifetime_ms
+        return b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
 
 
 class ScramClient:

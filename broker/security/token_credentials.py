@@ -1,8 +1,9 @@
 """SCRAM credentials of delegation tokens (KIP-48; Kafka: `DelegationTokenManager.prepareScramCredentials`).
 
 The bearer of a token authenticates by SCRAM with the extension `tokenauth=true`, with the token's id as user and the
-base64 of its HMAC as password. No credential is stored: each broker makes one when a token is first used. Salts are
-derived from the secret key, so that ids without a token are challenged like those with one, and all brokers alike.
+base64 of its HMAC as password. No credential is stored: each broker makes one when a token is first used, in a thread,
+after the challenge. Salts are derived from the secret key, so that ids without a token are challenged like those with
+one, and all brokers alike.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from controller.delegation_tokens import DelegationToken, TokenHmacs
@@ -43,28 +45,37 @@ class TokenCredentials:
 
     def of(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
         """Return the credential of a token, expired or not; None if no user has such a token."""
-        tokens = self._tokens()
-        token = tokens.get(token_id)
+        token = self._tokens().get(token_id)
         if token is None or not token.owner.startswith(_USER):
             return None
-        key = mechanism.name, token_id
-        credential = self._made.get(key)
-        if credential is None:
-            if len(self._made) > 4 * len(tokens):
-                self._made = {one: made for one, made in self._made.items() if one[1] in tokens}
-            credential = self._made[key] = self._make(mechanism, token_id)
+        credential = self._made_of(mechanism, token_id)
         lifetime_ms = min(token.expiry_ms, token.max_ms) - self._now_ms()
         return TokenCredential(token.owner.removeprefix(_USER), lifetime_ms, credential)
 
+    def hashing(self, mechanism: ScramMechanism, token_id: str) -> Callable[[], object] | None:
+        """Return what makes the credential of a token, for a thread; None if `of` need not make it."""
+        tokens = self._tokens()
+        if token_id not in tokens or (mechanism.name, token_id) in self._made:
+            return None
+        if len(self._made) > 4 * len(tokens):
+            # A thread that adds one meanwhile adds it in vain.
+            self._made = {key: self._made[key] for key in tuple(self._made) if key[1] in tokens}
+        return partial(self._made_of, mechanism, token_id)
+
     def decoy_of(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        """Return the credential from which the challenge to an id without a token is made; no password matches it."""
+        """Return what an id is challenged with, and refused by if it has no token: no password matches it."""
         no_key = bytes(len(mechanism.hash(b"")))
         return ScramCredential(self._salt(mechanism, token_id), no_key, no_key, MIN_ITERATIONS)
 
-    def _make(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+    def _made_of(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+        """Return the credential of a token, made once."""
+        made = self._made.get((mechanism.name, token_id))
+        if made is not None:
+            return made
         salt = self._salt(mechanism, token_id)
         salted = hashlib.pbkdf2_hmac(mechanism.hash_name, b64encode(self._hmacs.of(token_id)), salt, MIN_ITERATIONS)
-        return credential_from(mechanism, salt, salted, MIN_ITERATIONS)
+        made = self._made[mechanism.name, token_id] = credential_from(mechanism, salt, salted, MIN_ITERATIONS)
+        return made
 
     def _salt(self, mechanism: ScramMechanism, token_id: str) -> bytes:
         return self._hmacs.derive(f"{mechanism.name} salt of {token_id}")[:_SALT_BYTES]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -317,3 +318,79 @@ def test_re_authentication_keeps_mechanism_and_principal(
 
     run(steps())
     assert (log.successful, log.successful_again, log.failed, log.failed_again) == (1, 0, 0, 1)
+
+
+class Hashed(PlainServer):
+    """PLAIN that hashes before its answer, as the first use of a delegation token does."""
+
+    def __init__(self) -> None:
+        super().__init__(USERS)
+        self.hashed_by: int | None = None
+
+    @property
+    def hashing(self) -> Callable[[], object] | None:  # type: ignore[override]
+        return self._hash if self.hashed_by is None else None
+
+    def _hash(self) -> None:
+        self.hashed_by = threading.get_ident()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("token", [RIGHT, WRONG, b"damaged"])
+def test_hash_of_milliseconds_is_made_in_a_thread(run: Run, serving: Serving, version: int, token: bytes) -> None:
+    mechanism = Hashed()
+    options = SaslOptions(lambda: ("PLAIN",), lambda _: mechanism, lambda _: 0)
+
+    async def steps() -> None:
+        loop = asyncio.get_running_loop()
+        log = AuthenticationLog("SASL")
+        async with serving(
+            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.0, log=log)
+        ) as served:
+            served.script.answer = principal
+            client = await served.connect()
+            await handshake(client, version=version)
+            sent = token if version == 0 else body(SaslAuthenticateRequest(auth_bytes=token), 2)
+            client.send(sent, b"request")  # which waits for the hash, and is handled as the principal's
+            if token != RIGHT:
+                if version:
+                    await client.receive()
+                assert await client.closed()
+                return
+            await client.receive()
+            assert await client.receive() == b"User:alice"
+
+    run(steps())
+    assert mechanism.hashed_by not in (None, threading.get_ident())
+
+
+def test_connection_may_end_while_a_token_is_hashed(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    mechanism, begun, goes_on = Hashed(), threading.Event(), threading.Event()
+
+    def hash_slowly() -> None:
+        begun.set()
+        goes_on.wait(30)
+
+    mechanism._hash = hash_slowly  # type: ignore[method-assign]
+    options = SaslOptions(lambda: ("PLAIN",), lambda _: mechanism, lambda _: 0)
+    log = AuthenticationLog("SASL")
+
+    async def steps() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(
+            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.0, log=log)
+        ) as served:
+            client = await served.connect()
+            await handshake(client)
+            client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
+            await loop.run_in_executor(None, begun.wait, 30)
+            [connection] = served.server.connections
+            connection.abort()
+            assert await client.closed()
+            goes_on.set()
+            await loop.shutdown_default_executor()
+
+    run(steps())
+    assert not caplog.records

@@ -12,6 +12,7 @@ from broker.security.scram_decoys import ScramDecoys
 from broker.security.token_credentials import TokenCredentials
 from controller.delegation_tokens import DelegationToken, TokenHmacs
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism
+from tests.typed import present
 
 SHA_256 = SCRAM_MECHANISMS[0]
 HMACS = TokenHmacs("secret")
@@ -155,5 +156,23 @@ def test_made_credentials_of_removed_tokens_are_dropped() -> None:
     broker = Broker()
     for number in range(40):
         broker.tokens = {str(number): TOKEN._replace(token_id=str(number))}
+        present(broker.credentials.hashing(SHA_256, str(number)))()
         assert broker.credentials.of(SHA_256, str(number)) is not None
     assert len(broker.credentials._made) < 10
+
+
+def test_only_the_first_proof_needs_the_hash_of_a_token_and_no_challenge_does() -> None:
+    broker = Broker(TOKEN)
+    for is_first in (True, False):
+        server, client = broker.server(), TokenClient(SHA_256, "id", PASSWORD)
+        needed = [server.hashing]
+        proof = client.respond(server.respond(client.first()))
+        needed.append(server.hashing)
+        assert [hashing is not None for hashing in needed] == [False, is_first]
+        if needed[1] is not None:
+            needed[1]()
+        assert server.hashing is None
+        assert server.respond(present(proof))
+    other = broker.server()
+    other.respond(TokenClient(SHA_256, "other", PASSWORD).first())
+    assert other.hashing is None, "an id without a token costs no hash"
