@@ -361,14 +361,16 @@ def _start_group(text: str | None) -> StartGroup | None:
 
 
 def _first_scram_users(texts: Sequence[str], disk: Disk, node: Node) -> tuple[Message, ...]:
-    """Return the credentials of a new cluster; none for an existing one, whose password files may be removed.
+    """Return the credentials of a new cluster and the secret of decoys; none for an existing one.
 
-    SettingsError if one is invalid.
+    SettingsError if one is invalid. The password files of an existing cluster may have been removed.
     """
     if has_metadata_log(disk, node.shared.metadata_directory):
         _log.info("The cluster exists already: --add-scram adds nothing to it")
         return ()
-    return tuple(_scram_user(text, disk) for text in texts)
+    from broker.security.scram_option import new_decoy_secret
+
+    return (*(_scram_user(text, disk) for text in texts), new_decoy_secret())
 
 
 def _scram_user(text: str, disk: Disk) -> Message:

@@ -239,10 +239,8 @@ ROUTES = {
     ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Route("describe_client_quotas", requires=on_cluster(_DESCRIBE_CONFIGS)),
     ApiKey.ALTER_CLIENT_QUOTAS: Route("alter_client_quotas", forwarded=True, requires=on_cluster(_ALTER_CONFIGS)),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("describe_user_scram_credentials", requires=on_cluster(_DESCRIBE)),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route(
-        command="scram_credentials:alter_user_scram_credentials", forwarded=True, requires=on_cluster(_ALTER)
-    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("scram_credentials:describe", requires=on_cluster(_DESCRIBE)),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("scram_credentials:alter", forwarded=True, requires=on_cluster(_ALTER)),
     ApiKey.VOTE: Route("raft", requires=on_cluster(_CLUSTER_ACTION)),
     ApiKey.BEGIN_QUORUM_EPOCH: Route("raft", requires=on_cluster(_CLUSTER_ACTION)),
     ApiKey.END_QUORUM_EPOCH: Route("raft", requires=on_cluster(_CLUSTER_ACTION)),

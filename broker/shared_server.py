@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from random import Random
+from random import Random, SystemRandom
 from time import time_ns
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -99,7 +99,7 @@ class SharedServer:
         self.loop = loop
         self.now_ms, self.timers, self.sleep = time
         now_ms = self.now_ms
-        self.random = random or Random()
+        self.random = random or SystemRandom()  # for secrets, too
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
         self.dynamic_config = DynamicConfig(settings)
         self.metrics = Metrics()

@@ -9,6 +9,8 @@ import hashlib
 import hmac
 from typing import NamedTuple
 
+from protocol.records.metadata import UserScramCredentialRecord
+
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 
 
@@ -33,6 +35,11 @@ SCRAM_BY_NUMBER = {mechanism.number: mechanism for mechanism in SCRAM_MECHANISMS
 SCRAM_BY_NAME = {mechanism.name: mechanism for mechanism in SCRAM_MECHANISMS}
 
 
+DECOY_KEY = "", SCRAM_MECHANISMS[0].number
+"""User and mechanism of the credential whose server key is the secret of decoys; no client can use this name."""
+DECOY_SECRET_BYTES = 32
+
+
 class ScramCredential(NamedTuple):
     """What the broker stores of a password."""
 
@@ -46,3 +53,15 @@ def credential_from(mechanism: ScramMechanism, salt: bytes, salted_password: byt
     """Return the credential of a salted password."""
     client_key = mechanism.hmac(salted_password, b"Client Key")
     return ScramCredential(salt, mechanism.hash(client_key), mechanism.hmac(salted_password, b"Server Key"), iterations)
+
+
+def decoy_secret_record(secret: bytes) -> UserScramCredentialRecord:
+    """Return the record that stores the secret from which all brokers derive decoys, as long as the cluster lasts.
+
+    It has the form of a credential, so that Apache Kafka reads it too.
+    """
+    user, mechanism = DECOY_KEY
+    no_key = bytes(DECOY_SECRET_BYTES)
+    return UserScramCredentialRecord(
+        name=user, mechanism=mechanism, salt=b"decoys", stored_key=no_key, server_key=secret, iterations=MIN_ITERATIONS
+    )

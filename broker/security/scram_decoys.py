@@ -1,9 +1,11 @@
 """Decoys: the credentials by which users without one are challenged, so that clients cannot tell who has one.
 
 A decoy has iterations and a salt as stored credentials have them: bytes of the same number, or text as Apache Kafka's
-tools make it. All brokers give a user the same decoy, also after a restart: it is derived from a secret, the key of the
-first user by name. The owner of that user's password could compute decoys, and they change with that password. Without
-any stored credential the secret is random and lasts as long as the process; there are no users to tell apart then.
+tools make it. It is derived from a random secret in the metadata log (`controller.scram.DECOY_KEY`), which the first
+credential brings with it: all brokers give a user the same decoy, always, whatever becomes of other users' credentials
+of the same forms. The metadata log of Apache Kafka has no such secret: until a credential is altered it is the server
+key of the first user by name. Without any credential it is random, and lasts as long as the process; there are no users
+to tell apart then.
 
 Pure. Source: RFC 5802 has no rule for unknown users; `ScramFormatter.secureRandomString` is the form of Kafka's salts.
 """
@@ -15,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from controller.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from controller.scram import DECOY_KEY, MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 _KAFKA_SALT = re.compile(rb"[0-9a-z]{24,26}")
 _KAFKA_SALT_BITS = 130  # a random number, written in base 36
@@ -39,9 +41,10 @@ class ScramDecoys:
         """`credentials` are those of all users and mechanisms; `spare_secret` is used if there are none."""
         self.credentials = credentials
         self._size = len(mechanism.hash(b""))
-        secret = credentials[min(credentials)].server_key if credentials else spare_secret
+        secret = credentials[min(credentials)].server_key if credentials else spare_secret  # DECOY_KEY is the lowest
         self._key = hashlib.sha256(b"SCRAM decoys" + secret).digest()
-        forms = {_form(stored) for (_, number), stored in credentials.items() if number == mechanism.number}
+        users = ((key, stored) for key, stored in credentials.items() if key != DECOY_KEY)
+        forms = {_form(stored) for (_, number), stored in users if number == mechanism.number}
         self._forms = sorted(forms) or [_Form(0, MIN_ITERATIONS)]
 
     def of(self, user: str) -> ScramCredential:

@@ -1,16 +1,24 @@
 """Changes of users' SCRAM credentials (KIP-554; Kafka: `ScramControlManager`).
 
 A user that a request names twice is refused; the changes of the other users are made. The client has salted and hashed
-the password; what is stored does not show it.
+the password; what is stored does not show it. The first credential brings the secret of decoys with it.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
-from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_BY_NUMBER, credential_from
+from controller.scram import (
+    DECOY_KEY,
+    DECOY_SECRET_BYTES,
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    SCRAM_BY_NUMBER,
+    credential_from,
+    decoy_secret_record,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -19,6 +27,9 @@ from protocol.messages.alter_user_scram_credentials import (
 from protocol.records.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.schema import Message
 
+if TYPE_CHECKING:
+    from random import Random
+
 _Error: TypeAlias = tuple[ErrorCode, str]
 _Deletion = AlterUserScramCredentialsRequest.Deletion
 _Upsertion = AlterUserScramCredentialsRequest.Upsertion
@@ -26,9 +37,9 @@ _TWICE = ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twic
 
 
 def alter_user_scram_credentials(
-    image: MetadataImage, request: AlterUserScramCredentialsRequest, _settings: object
+    image: MetadataImage, request: AlterUserScramCredentialsRequest, random: Random
 ) -> ControllerResult[AlterUserScramCredentialsResponse]:
-    """Remove and set credentials."""
+    """Remove and set credentials; the secret of decoys is from `random`."""
     errors: dict[str, _Error] = {}
     records: dict[str, Message] = {}
     changes: list[_Deletion | _Upsertion] = [*request.deletions, *request.upsertions]
@@ -49,6 +60,8 @@ def alter_user_scram_credentials(
             records[user] = _record(change)
     results = [_result(user) for user in records]
     results += [_result(user, code, message) for user, (code, message) in errors.items()]
+    if records and DECOY_KEY not in image.scram_credentials:
+        records[DECOY_KEY[0]] = decoy_secret_record(random.randbytes(DECOY_SECRET_BYTES))
     return ControllerResult(tuple(records.values()), AlterUserScramCredentialsResponse(results=results))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,11 +22,15 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from protocol.api import ApiKey
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from tests.broker_process import COMMAND, QUICK_GROUPS, BrokerProcess
 from tests.certificates import Certificates
 from tests.chaos.cluster import CLIENTS, CONTROLLER, INTERNAL, Cluster, NoGates
 from tests.clients.secure_clients import check_console_tools, check_kafka_python, read
 from tests.oracles.apache_kafka import kafka_tool
+from tests.raw_client import RawClient
+from tests.token_client import UserConnection
 from tests.typed import present
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -261,6 +266,41 @@ def test_existing_cluster_starts_without_the_password_files_of_its_first_scram_u
         users = described.describe_user_scram_credentials(["carol"])["carol"].result(30)
         assert [one.mechanism for one in users.scram_credential_infos] == [ScramMechanism.SCRAM_SHA_512]
         assert "adds nothing to it" in broker.log.read_text()
+
+
+def test_challenge_of_an_unknown_user_stays_when_the_first_user_is_changed_and_removed(tmp_path: Path) -> None:
+    settings = {
+        "listeners": "CLIENTS://127.0.0.1:0,INSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN} user_admin="secret";',
+    }
+    users = [f"--add-scram=SCRAM-SHA-512=[name={name},password=secret]" for name in ("aaron", "bob")]
+    changed = AlterUserScramCredentialsRequest.Upsertion(
+        name="aaron", mechanism=2, iterations=4096, salt=bytes(range(24)), salted_password=b"changed"
+    )
+    removed = AlterUserScramCredentialsRequest.Deletion(name="aaron", mechanism=2)
+    with BrokerProcess(tmp_path / "scram", settings, options=users) as broker:
+        before = {user: challenge(broker.bootstrap, user) for user in ("bob", "unknown", "aaron")}
+        for change in ({"deletions": [], "upsertions": [changed]}, {"deletions": [removed], "upsertions": []}):
+            with UserConnection(broker.bootstrap, "admin", "secret") as admin:
+                answer = admin.call(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, **change)
+            assert [(one.user, one.error_code) for one in answer.results] == [("aaron", 0)]
+            assert [challenge(broker.bootstrap, user) for user in ("bob", "unknown")] == list(before.values())[:2]
+            assert challenge(broker.bootstrap, "aaron") != before["aaron"]
+        assert broker.stop() == 0
+        broker.start()
+        assert [challenge(broker.bootstrap, user) for user in ("bob", "unknown")] == list(before.values())[:2]
+
+
+def challenge(bootstrap: str, user: str) -> bytes:
+    """Return the salt and the iterations with which a user is challenged."""
+    client = RawClient(bootstrap)
+    with closing(client):
+        client.call(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-512")
+        answer = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"n,,n={user},r=client".encode())
+    return bytes(answer.auth_bytes).partition(b",")[2]
 
 
 def test_scram_user_made_by_apache_kafkas_tool_writes_until_removed(certificates: Certificates, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from controller.scram import DECOY_KEY
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from protocol.records.metadata import UserScramCredentialRecord
 from tests.unit.broker.node import Node
@@ -31,6 +33,17 @@ def test_credentials_are_listed_without_salts_and_keys(node: Node) -> None:
         assert [result.user for result in response.results] == expected
         found = response.results[-1].credential_infos
         assert [(one.mechanism, one.iterations) for one in found] == [(1, 4097), (2, 4098)]
+
+
+def test_secret_of_decoys_is_not_listed(node: Node) -> None:
+    upsertion = AlterUserScramCredentialsRequest.Upsertion(
+        name="amy", mechanism=2, iterations=4096, salt=b"s", salted_password=b"p"
+    )
+    response = node.answer(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[], upsertions=[upsertion])
+    assert [(one.user, one.error_code) for one in response.results] == [("amy", ErrorCode.NONE)]
+    assert DECOY_KEY in node.image.scram_credentials
+    assert describe(node, None) == [("amy", ErrorCode.NONE)]
+    assert describe(node, [""]) == [("", ErrorCode.RESOURCE_NOT_FOUND)]
 
 
 @pytest.mark.parametrize("everybody", [None, []])
