@@ -112,7 +112,7 @@ class SharedServer:
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
         self.token_rules = _token_rules(settings)
         self.security = ListenerSecurity(
-            settings, self.dynamic_config, disk, lambda: self.raft.image, now_ms, self.token_rules.hmacs
+            settings, self.dynamic_config, disk, lambda: self.raft.image, now_ms, self.token_rules.hmacs, self.random
         )
         self.node_clients = NodeClients(settings, connecting or loop, self.random, version, self.security)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
@@ -161,7 +161,7 @@ class SharedServer:
         altered = DynamicConfig(self.settings)
         altered.load(image)
         hmacs = self.token_rules.hmacs
-        security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms, hmacs)
+        security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms, hmacs, self.random)
         security.load(self._listeners_of_nodes())
 
     def _listeners_of_nodes(self) -> list[str]:

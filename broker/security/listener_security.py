@@ -23,6 +23,7 @@ from controller.configs.ssl_configs import SSL_CONFIGS
 if TYPE_CHECKING:
     import asyncio
     import ssl
+    from random import Random
 
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.network.connection_protocol import Dispatch
@@ -64,11 +65,13 @@ class ListenerSecurity:
         image: Callable[[], MetadataImage],
         now_ms: Callable[[], int],
         token_hmacs: TokenHmacs | None,
+        random: Random,
     ) -> None:
         """Read nothing before `load`; `image` returns the current metadata, `now_ms` the wall clock.
 
-        `token_hmacs` has the HMACs of delegation tokens; None if there are no tokens.
+        Nonces are from `random`. `token_hmacs` has the HMACs of delegation tokens; None if there are no tokens.
         """
+        self._random = random
         self._token_hmacs = token_hmacs
         self._token_credentials: TokenCredentials | None = None
         self._now_ms = now_ms
@@ -185,9 +188,12 @@ class ListenerSecurity:
 
         if listener not in self._sasl:
             self._sasl[listener] = ListenerSasl(
-                listener, self._dynamic_config, self._image, _new_nonce, self._disk, self._now_ms, self._tokens()
+                listener, self._dynamic_config, self._image, self._new_nonce, self._disk, self._now_ms, self._tokens()
             )
         return self._sasl[listener]
+
+    def _new_nonce(self) -> str:
+        return self._random.randbytes(_NONCE_BYTES).hex()
 
     def _tokens(self) -> TokenCredentials | None:
         """Return the credentials of delegation tokens, which all listeners share."""
@@ -265,13 +271,6 @@ class ListenerSecurity:
             if own is not None:
                 check_own_certificate(own.context, value, self._disk)
             return context
-
-
-def _new_nonce() -> str:
-    """Return a nonce of random bytes of OpenSSL."""
-    import ssl
-
-    return ssl.RAND_bytes(_NONCE_BYTES).hex()
 
 
 @contextmanager

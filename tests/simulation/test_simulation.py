@@ -66,7 +66,15 @@ def test_seed_with_credentials_finds_nothing(seed: int) -> None:
     assert outcome.counts["users that were created and removed"] > 1
 
 
-@pytest.mark.parametrize("options", [("--brokers", "1"), ("--brokers", "3"), ("--brokers", "3", "--transactions")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--brokers", "1"),
+        ("--brokers", "3"),
+        ("--brokers", "3", "--transactions"),
+        ("--brokers", "3", "--credentials"),
+    ],
+)
 def test_same_seed_repeats_run_in_another_process(options: tuple[str, ...]) -> None:
     def hash_with(hash_seed: str) -> str:
         command = [sys.executable, "-m", "tests.simulation", *options, "--seed", "3", "--seeds", "2"]

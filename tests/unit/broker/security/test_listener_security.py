@@ -6,6 +6,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -34,6 +35,7 @@ def listener_security(now_ms: int = 0, /, **settings: str) -> tuple[ListenerSecu
         partial(MetadataImage, cluster_id="c"),
         lambda: now_ms,
         None,
+        Random(1),
     ), dynamic_config
 
 
