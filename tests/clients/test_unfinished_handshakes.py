@@ -48,6 +48,13 @@ def sasl_token(response: bytes) -> bytes:
     return bytes(answer.auth_bytes)
 
 
+def await_close(client: socket.socket) -> None:
+    """Wait until the broker has closed a connection; TimeoutError if it does not."""
+    with suppress(ConnectionResetError):
+        while client.recv(4096):
+            pass
+
+
 def silent(attacked: Attacked, listener: str) -> socket.socket:
     return attacked.connect(listener)
 
@@ -107,6 +114,8 @@ def in_a_large_token(attacked: Attacked, listener: str) -> socket.socket:
 
 Stop = Callable[[Attacked, str], socket.socket]
 OF_TLS: list[Stop] = [half_a_client_hello, after_the_client_hello, plain_text_on_the_tls_port, after_the_tls_handshake]
+REFUSED: list[Stop] = [plain_text_on_the_tls_port, tls_on_the_plain_port]
+"""Their connections are closed by the broker, not by the attacker."""
 OF_SASL: list[Stop] = [silent, after_api_versions, in_the_sasl_handshake, after_the_sasl_handshake, in_a_large_token]
 
 
@@ -121,10 +130,14 @@ def test_unfinished_connections_take_bounded_memory_and_do_not_keep_other_client
     attacked: Attacked, member: Member, listener: str, stop: Stop
 ) -> None:
     with attacked.drill(stop.__name__.replace("_", " "), listener, member) as attack:
+        clients = []
         for number in range(attacked.connections):
-            attack.held.enter_context(stop(attacked, listener))
+            clients.append(attack.held.enter_context(stop(attacked, listener)))
             if number % SERVED_EVERY == 0:
                 attack.serve_another()
+        if stop in REFUSED:
+            for client in clients:
+                await_close(client)
     proofs.count("connections that stopped in a handshake", attacked.connections)
 
 
@@ -145,8 +158,8 @@ def test_connections_that_send_a_byte_at_a_time_take_bounded_memory_and_do_not_k
 
 @pytest.mark.parametrize("user", ["alice", "nobody"])
 def test_guesses_of_a_password_do_not_keep_other_clients_waiting(attacked: Attacked, member: Member, user: str) -> None:
-    def guess(held: ExitStack) -> None:
-        """Send a proof of a wrong password, without awaiting the answer, which is delayed."""
+    def guess(held: ExitStack) -> socket.socket:
+        """Return a connection after a proof of a wrong password, without awaiting the answer, which is delayed."""
         client = held.enter_context(attacked.open("SASL_PLAINTEXT"))
         scram = ScramClient(SCRAM_BY_NAME[SCRAM], user, "", "nonce")
         call(client, SaslHandshakeRequest(mechanism=SCRAM), 1)
@@ -154,12 +167,16 @@ def test_guesses_of_a_password_do_not_keep_other_clients_waiting(attacked: Attac
         nonce = challenge.split(b",")[0].decode()
         proof = f"c=biws,{nonce},p={'A' * 86}==".encode()
         client.sendall(framed(SaslAuthenticateRequest(auth_bytes=proof), 1))
+        return client
 
     with attacked.drill(f"guesses of {user}'s password", "SASL_PLAINTEXT", member) as attack:
+        clients = []
         for number in range(attacked.connections):
-            guess(attack.held)
+            clients.append(guess(attack.held))
             if number % SERVED_EVERY == 0:
                 attack.serve_another()
+        for client in clients:
+            await_close(client)
     proofs.count("guesses of a password", attacked.connections)
 
 
