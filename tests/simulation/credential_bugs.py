@@ -22,5 +22,31 @@ def accepts_removed_tokens(plant: Planter) -> None:
     plant.setattr(TokenCredentials, "of", remembered)
 
 
-BUGS = (Bug(accepts_removed_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 1, 0),)
+def accepts_expired_tokens(plant: Planter) -> None:
+    """A broker accepts a token until the controller has removed it, also after it has expired."""
+    of = TokenCredentials.of
+
+    def unexpired(self: TokenCredentials, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        found = of(self, mechanism, token_id)
+        return None if found is None else found._replace(lifetime_ms=max(found.lifetime_ms, 0))
+
+    plant.setattr(TokenCredentials, "of", unexpired)
+
+
+def refuses_tokens_early(plant: Planter) -> None:
+    """A broker refuses a token a second before it expires."""
+    of = TokenCredentials.of
+
+    def earlier(self: TokenCredentials, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        found = of(self, mechanism, token_id)
+        return None if found is None else found._replace(lifetime_ms=found.lifetime_ms - 1_000)
+
+    plant.setattr(TokenCredentials, "of", earlier)
+
+
+BUGS = (
+    Bug(accepts_removed_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 1, 0),
+    Bug(accepts_expired_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 12, 0),
+    Bug(refuses_tokens_early, Invariant.CREDENTIALS_STAY, 0, 0),
+)
 """Every bug of credentials."""
