@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from spark_jobs import JOBS, io
 from spark_jobs.cluster import ABSENT, close_all
@@ -97,6 +97,13 @@ class Job(Generic[O]):
         """Return Kafka's connector and those that the options need."""
         return tuple(dict.fromkeys(("kafka", *self.connectors(options))))
 
+    def claim(self, spark: SparkSession, options: StreamOptions) -> None:
+        """Record in a checkpoint that it is of this job, its options and topics; JobError if it is of others."""
+        fixed = {name: str(getattr(options, name)) for name in self.fixed}
+        claim_checkpoint(spark, options.checkpoint, self.name, fixed)
+        if not self.anew(cast("O", options)):
+            io.check_topic_ids(spark, options)
+
     def run(self, options: O) -> int:
         """Run the job in a session of its own, which ends with it."""
         from spark_jobs.session import spark_session
@@ -109,10 +116,7 @@ class Job(Generic[O]):
         )
         try:
             if isinstance(options, StreamOptions) and options.checkpoint:
-                fixed = {name: str(getattr(options, name)) for name in self.fixed}
-                claim_checkpoint(spark, options.checkpoint, self.name, fixed)
-                if not self.anew(options):
-                    io.check_topic_ids(spark, options)
+                self.claim(spark, options)
                 _publish_progress(spark, self.name, options)
             query = self.start(spark, options)
             if query is not None:

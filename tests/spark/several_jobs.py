@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_jobs.files import claim_checkpoint
 from spark_jobs.job import Job
 from spark_jobs.session import spark_session
 
@@ -59,8 +58,7 @@ def main() -> None:
     connectors = dict.fromkeys(connector for job, options in jobs for connector in job.all_connectors(options))
     spark = spark_session("several", master="local[2]", connectors=connectors)
     for job, options in jobs:
-        fixed = {name: str(getattr(options, name)) for name in job.fixed}
-        claim_checkpoint(spark, options.checkpoint, job.name, fixed)
+        job.claim(spark, options)
     for query in [start(spark, job, options) for job, options in jobs]:
         query.awaitTermination()
     spark.stop()

@@ -105,6 +105,7 @@ WRONG = [
     ("metrics", "--alerts|orders|--rules|rules.yaml", FAILED, "the job would read its own results from orders"),
     ("quality", "--window|hourly", USAGE, "--window: 'hourly': write an interval"),
     ("quality", "--report|absent/report.html", FAILED, "the directory of --report does not exist"),
+    ("quality", "--start|latest", FAILED, "--start latest leaves nothing to report on"),
     ("quality", "--to|console", FAILED, "--to needs --checkpoint"),
 ]
 # Jobs without the last of their required options.

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder, claim, claim_checkpoint
 from spark_jobs.io import Destination, claim_results, destination, reads, refuse_feedback, write_batch
+from spark_jobs.job import Job
 from spark_jobs.options import StreamOptions, TopicOptions
 from spark_jobs.tables import JdbcTable, iceberg_name
 
@@ -189,6 +191,22 @@ def test_a_job_does_not_read_what_it_writes(spark: SparkSession) -> None:
         refuse_feedback(spark, matched, ["valid", "orders.valid"])
     refuse_feedback(spark, TopicOptions(topic=("orders", "orders.valid")), ["orders.valid"])
     assert [reads(spark, matched, name) for name in ("orders", "my-orders")] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["windows", "sessions", "join", "metrics", "quality"])
+def test_jobs_refuse_results_of_a_lost_checkpoint_and_topics_that_their_patterns_match(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    job: Job[Any] = import_module(f"spark_jobs.{name}").JOB
+    own = {"join": ["--table", "users"], "quality": ["--report", f"{tmp_path}/report.html"]}.get(name, [])
+    words = ["--checkpoint", f"{tmp_path}/c", *own]
+    out = str(tmp_path / "out")
+    claim(spark, out, name, f"{tmp_path}/c")
+    (tmp_path / "out" / "batch=000000000").mkdir()
+    with pytest.raises(JobError, match="out has results of the checkpoint"):
+        job.start(spark, job.parsed([*words, "-t", "orders", "--to", f"parquet:{out}"]))
+    with pytest.raises(JobError, match=r"the job would read its own results from orders\.out"):
+        job.start(spark, job.parsed([*words, "--topic-pattern", "orders.*", "--to", "topic:orders.out"]))
 
 
 def test_a_directory_belongs_to_one_job_and_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

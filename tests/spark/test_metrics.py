@@ -206,6 +206,9 @@ def test_alerts_have_a_topic_of_their_own(spark: SparkSession, tmp_path: Path) -
         start(spark, options(**chosen, alerts="both", to=Destination("topic", "both")))
     with pytest.raises(JobError, match="the job would read its own results from requests"):
         start(spark, options(**chosen, alerts="requests", to=Destination("topic", "roll-ups")))
+    matching = chosen | {"topic": (), "topic_pattern": "a.*"}
+    with pytest.raises(JobError, match="the job would read its own results from alerts"):
+        start(spark, options(**matching, alerts="alerts", to=Destination("topic", "roll-ups")))
 
 
 def test_a_directory_of_something_else_is_refused(spark: SparkSession, tmp_path: Path) -> None:

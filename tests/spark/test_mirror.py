@@ -157,6 +157,9 @@ def test_what_a_mirror_refuses(spark: SparkSession, clusters: tuple[str, str], t
     with pytest.raises(JobError, match="restamped would lose the timestamps"):
         run(spark, clusters, tmp_path / "restamped", to="restamped")
     run(spark, clusters, tmp_path)
+    # The partition is read by four tasks at once.
+    run(spark, clusters, tmp_path / "divided", to="divided", kafka=(("minPartitions", "4"),))
+    assert exact_records.consumed(target, "divided") == records
 
     admin = AdminClient({"bootstrap.servers": source})
     admin.delete_topics(["orders"])["orders"].result(30)

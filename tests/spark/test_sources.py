@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.testing import Cluster
-from spark_jobs import cluster, io, windows
+from spark_jobs import cluster, io, table, windows
 from spark_jobs.errors import JobError, remedy_of
 from spark_jobs.io import Destination, check_topic_ids, read_batch, read_stream
 from spark_jobs.job import absent_topics, writer
@@ -216,6 +216,23 @@ def test_a_topic_that_was_created_again_is_noticed_though_it_has_as_many_records
             check_topic_ids(spark, options)
         check_topic_ids(spark, replace(options, kafka=(("FailOnDataLoss", "false"),)))
         check_topic_ids(spark, options)
+
+
+def test_a_job_checks_the_ids_of_its_topics_unless_it_begins_anew(
+    spark: SparkSession, broker: BrokerProcess, admin: AdminClient, tmp_path: Path
+) -> None:
+    create(admin, NewTopic("events", 1, 1))
+    words = ["-b", broker.bootstrap, "-t", "events", "--checkpoint"]
+    counting = windows.JOB.parsed([*words, str(tmp_path / "windows"), "--to", "console"])
+    keeping = [*words, str(tmp_path / "table"), "--to", f"delta:{tmp_path}/out", "--schema", "id long"]
+    windows.JOB.claim(spark, counting)
+    table.JOB.claim(spark, table.JOB.parsed(keeping))
+    admin.delete_topics(["events"])["events"].result(30)
+    create(admin, NewTopic("events", 1, 1))
+    for job, options in ((windows.JOB, counting), (table.JOB, table.JOB.parsed(keeping))):
+        with pytest.raises(JobError, match="the topic events was deleted and created again"):
+            job.claim(spark, options)
+    table.JOB.claim(spark, table.JOB.parsed([*keeping, "--rebuild"]))
 
 
 def test_clients_that_queries_have_used_are_closed_with_the_session(spark: SparkSession, broker: BrokerProcess) -> None:

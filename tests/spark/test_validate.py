@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from spark_jobs import redrive, validate
-from spark_jobs.cluster import close_all
+from spark_jobs.cluster import Cluster, close_all
 from spark_jobs.dead_letters import ATTEMPTS, MESSAGE, OFFSET, PARTITION, PREFIX, TIMESTAMP, TOPIC, due_ms
 from spark_jobs.errors import JobError
 from spark_jobs.formats import SchemaFile, load
 from spark_jobs.redrive import RedriveOptions, RedrivePlan, letters, outgoing
-from spark_jobs.validate import ValidateOptions, judged, outcomes
+from spark_jobs.validate import TargetTopics, ValidateOptions, judged, outcomes
 from tests.broker_process import BrokerProcess, free_address
 from tests.spark.streams import (
     KILLS,
@@ -218,6 +219,42 @@ def test_parked_letters_are_not_read_again(spark: SparkSession) -> None:
     with pytest.raises(JobError, match=r"the job would read the parked letters of dead\.parked: park them elsewhere"):
         redrive.start(spark, chosen)
     close_all()
+
+
+def test_topics_that_a_pattern_matches_are_not_written_and_those_created_again_are_noticed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker:
+        address = {"kafka.bootstrap.servers": broker.bootstrap}
+        create(broker.bootstrap, "orders", "orders.dead-letters", partitions=1)
+        cluster = Cluster(spark, address)
+        offsets = {"orders": {"0": 0}}
+        matching = options(brokers=broker.bootstrap, topic=(), topic_pattern="orders.*")
+        with pytest.raises(JobError, match=r"the job would read orders\.valid, which it writes"):
+            TargetTopics(spark, cluster, cluster, matching).ensure(offsets)
+        parking = RedriveOptions(checkpoint="unused", brokers=broker.bootstrap, topic_pattern="orders.dead-letters.*")
+        with pytest.raises(JobError, match=r"the parked letters of orders\.dead-letters\.parked: park them elsewhere"):
+            redrive.start(spark, parking)
+
+        topics = TargetTopics(spark, cluster, cluster, options(brokers=broker.bootstrap))
+        topics.ensure(offsets)
+        former = dict(topics.origins)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.delete_topics(["orders"])["orders"].result(30)
+        create(broker.bootstrap, "orders", partitions=1)
+        topics.ensure(offsets)
+        assert topics.origins.keys() == former.keys() == {"orders.valid", "orders.dead-letters"}
+        assert not set(topics.origins.values()) & set(former.values())
+
+        # The partition is read by four tasks at once.
+        stream = [StreamRecord(b"key", b"%d" % number, NOON_MS + number) for number in range(40)]
+        write(broker.bootstrap, "orders", stream)
+        divided = options(
+            brokers=broker.bootstrap, checkpoint=str(tmp_path / "c"), min_partitions=4, available_now=True, to="good"
+        )
+        finished(validate.start(spark, divided))
+        assert [one.value for one in read(broker.bootstrap, "good")] == [one.value for one in stream]
+        close_all()
 
 
 def is_good(record: StreamRecord) -> bool:
