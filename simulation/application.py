@@ -19,6 +19,7 @@ import logging
 import pickle
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -38,6 +39,11 @@ CLUSTER_FAULTS = ("isolate", "slow_down", "kill_others")
 CRASH = "crash"
 """The fault of the application's own processes."""
 FAULTS = (*BROKER_FAULTS, *CLUSTER_FAULTS, CRASH)
+_FEWEST_FAULTS = 5
+_LONGEST_WAIT = 10
+"""`heal` waits for so many faults, for at most so many of the usual times between two."""
+_FIRST_READS = 100
+_NEXT_READS = 6
 
 _SETTINGS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 1,
@@ -53,6 +59,8 @@ _CLUSTER_SETTINGS: Mapping[str, object] = {
     "broker.heartbeat.interval.ms": 500,
 }
 _DOWN_S = (0.05, 0.3, 3.0)
+_MOMENT_S = (0.001, 0.005, 0.02, 0.1)
+_STEP_S = 0.1
 
 
 class ApplicationRun(NamedTuple):
@@ -68,6 +76,8 @@ class ApplicationRun(NamedTuple):
     """A hash of all events: equal for equal runs."""
     faults: dict[str, int]
     """How often each fault was injected."""
+    timeline: tuple[tuple[float, str], ...]
+    """The faults in order: the simulated time in s, and the fault with its machine."""
 
 
 class ApplicationPlan(NamedTuple):
@@ -146,8 +156,12 @@ class _Application:
             finally:
                 for loop in schedule.loops:
                     loop.die()
-        faults = {name.removeprefix("fault: "): count for name, count in sorted(world.counts.items())}
-        return ApplicationRun(world.seed, result, schedule.now, schedule.events, schedule.trace.digest, faults)
+        timeline = tuple(world.timeline)
+        names = (what.rpartition(" ")[0].replace(" ", "_") for _, what in timeline)
+        faults = dict(sorted(Counter(names).items()))
+        return ApplicationRun(
+            world.seed, result, schedule.now, schedule.events, schedule.trace.digest, faults, timeline
+        )
 
     def _after_event(self, loop: Loop) -> None:
         world = self.world
@@ -188,22 +202,60 @@ class _Application:
             work.close()
 
     async def _crash_processes(self) -> None:
-        """Kill processes that restart, one after the other."""
-        world, random = self.world, self._random
+        """Kill processes that restart, one after the other.
+
+        What a process does next changes when it reads a response, so it is killed a moment after one: the first time
+        early, within its first reads if these come sooner than the usual time, so that work of a second is hit too.
+        """
+        world, random, most_reads = self.world, self._random, _FIRST_READS
         while not world.stopping:
-            await asyncio.sleep(random.expovariate(1 / self._plan.fault_interval_s))
+            pause_s = random.expovariate(1 / self._plan.fault_interval_s)
+            process = await self._reading(random.randint(1, most_reads), pause_s)
+            if process is None:
+                process = await self._reading(random.randint(1, _NEXT_READS), self._plan.fault_interval_s)
+            most_reads *= 2
+            await asyncio.sleep(random.expovariate(1 / random.choice(_MOMENT_S)))
             mortal = [process for process in self.cluster.processes if process.restart and process.running]
             if mortal and not world.stopping:
-                process = random.choice(mortal)
-                world.count(f"fault: {CRASH}")
+                if process not in mortal:
+                    process = random.choice(mortal)
                 world.timeline.append((self.schedule.now, f"{CRASH} {process.name}"))
                 process.kill()
                 await asyncio.sleep(random.expovariate(1 / random.choice(_DOWN_S)))
                 process.start()
 
+    async def _reading(self, reads: int, timeout_s: float) -> ApplicationProcess | None:
+        """Return the process that makes the last of so many reads of processes that restart; None if it is late."""
+        found: asyncio.Future[ApplicationProcess] = self._fate.create_future()
+        left = reads
+
+        def on_read(process: ApplicationProcess) -> None:
+            nonlocal left
+            left -= process.restart
+            if left <= 0 and process.restart and not found.done():
+                found.set_result(process)
+
+        self.cluster.on_read = on_read
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await found
+        except TimeoutError:
+            return None
+        finally:
+            self.cluster.on_read = None
+
     async def _heal(self) -> None:
-        """End all faults, start no more, and return when all brokers serve."""
-        self.world.stopping = True
+        """End all faults, start no more, and return when all brokers serve.
+
+        A `main` that is done within a moment gets some faults first: nothing would have been tried otherwise.
+        """
+        latest = self.schedule.now + _LONGEST_WAIT * self._plan.fault_interval_s
+        world = self.world
+        while not world.stopping and self._disturbing and len(world.timeline) < _FEWEST_FAULTS:
+            if self.schedule.now >= latest:
+                break
+            await asyncio.sleep(_STEP_S)
+        world.stopping = True
         await asyncio.gather(*self._disturbing)
         await self._faults.heal()
         await self.cluster.serving()

@@ -141,6 +141,7 @@ class ApplicationProcess:
         self.starts += 1
         self._outcome = None
         self._loop = loop = schedule.add(ApplicationLoop(schedule, self.name, len(schedule.loops)))  # type: ignore[abstract]
+        loop.on_read = self._has_read
         self._cluster.world.network.power_on(self.name)
         self._task = loop.create_task(self._function(*self._args), name=self.name)
         self._task.add_done_callback(lambda task: self._cluster.fate.call_soon(self._has_ended, loop, task))
@@ -170,6 +171,10 @@ class ApplicationProcess:
         else:
             self._waiting.append((loop, future))
         return future
+
+    def _has_read(self) -> None:
+        if self._cluster.on_read is not None:
+            self._cluster.on_read(self)
 
     def _has_ended(self, loop: ApplicationLoop, task: asyncio.Task[Any]) -> None:
         if loop.dead:
@@ -201,6 +206,8 @@ class ApplicationCluster:
         self.brokers = [ApplicationBroker(host, self) for host in world.hosts]
         self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers)
         self.processes: list[ApplicationProcess] = []
+        self.on_read: Callable[[ApplicationProcess], None] | None = None
+        """Called with a process that has read from a connection."""
         self._heal = heal
         self._clients = clients
 
@@ -258,7 +265,10 @@ class ApplicationCluster:
         return name
 
     async def heal(self) -> None:
-        """End all faults for the rest of the run; return when all brokers serve and killed processes run again."""
+        """End all faults for the rest of the run, of which a few come first if the run had fewer.
+
+        Return when all brokers serve and killed processes run again.
+        """
         await self._on_fate(self._heal())
         for process in self.processes:
             if process.restart and process.starts and not process.running and process._outcome is None:

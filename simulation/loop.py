@@ -216,6 +216,8 @@ class Loop(asyncio.AbstractEventLoop):
         """Whether nothing runs now: the process is stopped, or waits for the disk."""
         self._stopped, self._stalls = False, 0
         self.on_exception: Callable[[dict[str, Any]], None] | None = None
+        self.on_read: Callable[[], None] | None = None
+        """Called after each read from a connection."""
         self._buried: list[asyncio.Task[Any]] = []
         self.disk_waits_s: Callable[[], float] = lambda: 0.0
         """Return the total disk delay of the calls since the last one."""

@@ -271,6 +271,8 @@ class Transport(asyncio.Transport):
         except Exception as error:
             self._fatal(error, "Fatal error on transport")
             return
+        if self.loop.on_read is not None:
+            self.loop.on_read()
         if slow is not None:
             self._reading_soon = True
             self.loop.call_later(slow[1], self._read)

@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.testing._simulation import SimulationRun
+    from barnabas.testing._control import ControlRefusal
+    from barnabas.testing._simulation import SimulationRun, SimulationRuns
     from barnabas.testing.broker import Broker
     from barnabas.testing.clock import Clock
     from barnabas.testing.cluster import Cluster
@@ -43,6 +44,7 @@ __all__ = [
     "Clock",
     "Cluster",
     "ClusterError",
+    "ControlRefusal",
     "Disturbance",
     "Fault",
     "Group",
@@ -52,6 +54,7 @@ __all__ = [
     "SimulatedRecord",
     "SimulationFailure",
     "SimulationRun",
+    "SimulationRuns",
     "Topic",
     "TopicRecord",
     "WaitTimeout",
@@ -65,6 +68,7 @@ _MODULES = {
     "Clock": "clock",
     "Cluster": "cluster",
     "ClusterError": "errors",
+    "ControlRefusal": "_control",
     "Disturbance": "disturbance",
     "Fault": "fault",
     "Group": "group",
@@ -74,6 +78,7 @@ _MODULES = {
     "SimulatedRecord": "simulated",
     "SimulationFailure": "errors",
     "SimulationRun": "_simulation",
+    "SimulationRuns": "_simulation",
     "Topic": "topic",
     "TopicRecord": "records",
     "WaitTimeout": "errors",

@@ -12,6 +12,7 @@ from barnabas.testing.errors import ClusterError, WaitTimeout
 
 T = TypeVar("T")
 CALL_S = 30.0
+NOT_STARTED = "the cluster does not run: use it in a `with` block, or call start()"
 _RETRY_S = 0.01
 """The pause before a request is repeated while a leader or coordinator is being elected."""
 
@@ -30,7 +31,7 @@ class Nodes:
         found.sort(key=lambda broker: broker.network.is_isolated)
         if not found:
             states = "; ".join(broker.describe() for broker in self.brokers)
-            raise ClusterError(states or "the cluster does not run: use it in a `with` block, or call start()")
+            raise ClusterError(states or NOT_STARTED)
         return found
 
     def call(

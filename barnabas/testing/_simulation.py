@@ -17,7 +17,8 @@ import pickle
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing.connection import Connection
@@ -54,7 +55,42 @@ class SimulationRun(NamedTuple):
     digest: str
     """A hash of all events: equal for equal runs."""
     faults: dict[str, int]
-    """How often each fault was injected."""
+    """How often each fault was injected, by its name in `FAULTS`."""
+    timeline: tuple[tuple[float, str], ...]
+    """The faults in order: the simulated time in s, and the fault with its machine, as "kill b3"."""
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {self.seconds:.3f} s of simulated time, {_listed(self.faults)}"
+
+
+class SimulationRuns(list[SimulationRun]):
+    """The runs that `simulate` returns; as text, what was tried in each and in all."""
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """How often each fault was injected in all runs."""
+        total: Counter[str] = Counter()
+        for run in self:
+            total.update(run.faults)
+        return dict(sorted(total.items()))
+
+    def __str__(self) -> str:
+        seconds = sum(run.seconds for run in self)
+        total = [f"{len(self)} seeds: {seconds:.3f} s of simulated time, {_listed(self.faults)}"]
+        return "\n".join([*map(str, self), *(total if len(self) > 1 else [])])
+
+
+def _listed(faults: Mapping[str, int]) -> str:
+    """Return the number of faults, and of each kind."""
+    number = sum(faults.values())
+    if not number:
+        return "no faults"
+    kinds = ", ".join(f"{count} {name}" for name, count in faults.items())
+    return f"{number} fault{'s' * (number > 1)}: {kinds}"
+
+
+finished: list[SimulationRuns] = []
+"""The calls of `simulate` that have returned, for the report of a test; the pytest plugin empties it."""
 
 
 class Simulation(NamedTuple):
@@ -85,11 +121,11 @@ class _FailedSeed(NamedTuple):
     text: str
 
 
-def run_seeds(simulation: Simulation, seeds: Sequence[int]) -> list[SimulationRun]:
+def run_seeds(simulation: Simulation, seeds: Sequence[int]) -> SimulationRuns:
     """Run the seeds in order; raise what the first failing one has raised, with notes that say how to replay it."""
     if not sys.flags.hash_randomization:
-        return [_run_here(simulation, seed) for seed in seeds]
-    return list(_run_apart(simulation, seeds))
+        return SimulationRuns(_run_here(simulation, seed) for seed in seeds)
+    return SimulationRuns(_run_apart(simulation, seeds))
 
 
 def _run_here(simulation: Simulation, seed: int) -> SimulationRun:

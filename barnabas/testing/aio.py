@@ -215,6 +215,7 @@ class AsyncTopic(View[Topic]):
         return self.sync.name
 
     describe = coroutine(Topic.describe)
+    leader = coroutine_to(AsyncBroker, Topic.leader)
     delete = coroutine(Topic.delete)
     wait_exists = coroutine(Topic.wait_exists)
     move_leader = coroutine(Topic.move_leader)

@@ -31,7 +31,7 @@ class Clock:
 
     def advance(
         self,
-        delta: timedelta = timedelta(),
+        delta: timedelta | None = None,
         *,
         days: float = 0,
         hours: float = 0,
@@ -42,9 +42,14 @@ class Clock:
 
         Sessions, rebalances, transactions, retention, compaction, and the expiry of offsets, producers and
         transactional ids follow. Elections, heartbeats of brokers and replication do not: a cluster stays together. A
-        broker that is down or paused has the same clock once it runs again. ValueError for a negative time.
+        broker that is down or paused has the same clock once it runs again. ValueError for a negative time, TypeError
+        without one.
         """
-        by = delta + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if not isinstance(delta, timedelta | None):
+            raise TypeError(f"advance({delta!r}): a number has no unit here; write advance(seconds={delta!r}), or hours=")
+        if delta is None and days == hours == minutes == seconds == 0:
+            raise TypeError("advance() has no time: write for example advance(hours=25), or give a timedelta")
+        by = (delta or timedelta()) + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if by < timedelta():
             raise ValueError(
                 f"the clock cannot go back by {-by}: start the brokers again, and it has the system's time"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 from weakref import WeakSet
 
 from barnabas._cluster_settings import CLIENTS, OURS, new_cluster_id, settings_of, voter_count
+from barnabas.testing._arguments import mapping, whole_number, wrong_type
 from barnabas.testing._control import path_of
 from barnabas.testing._launchers import launcher
-from barnabas.testing._nodes import Nodes, call_unless_ended
+from barnabas.testing._nodes import NOT_STARTED, Nodes, call_unless_ended
 from barnabas.testing._record_log import RecordLog
 from barnabas.testing._transcript import REQUESTS, requests, transcript
 from barnabas.testing.aio import (
@@ -91,9 +92,11 @@ class Cluster:
         With `secure`, clients authenticate with SASL over TLS, and ACLs decide what users may do; `client_config` has
         their settings. This needs `pip install 'barnabas[secure]'`.
         """
-        if brokers is not None and not 1 <= brokers <= MOST_BROKERS:
+        if brokers is not None and not 1 <= whole_number("brokers", brokers) <= MOST_BROKERS:
             raise ValueError(f"brokers={brokers}: a cluster has 1 to {MOST_BROKERS}")
-        self._config = {name: _text(value) for name, value in (config or {}).items()}
+        if ports is not None and (isinstance(ports, str | bytes) or not isinstance(ports, Sequence)):
+            raise wrong_type("ports", ports, "a list of numbers, one for each broker")
+        self._config = {name: _text(value) for name, value in mapping("config", config).items()}
         if ours := sorted(OURS & self._config.keys()):
             raise ValueError(f"config: the cluster itself sets {ours[0]}")
         if strict_topics:
@@ -103,7 +106,7 @@ class Cluster:
         self._wanted = brokers
         self._snapshot = snapshot
         self._host = host
-        self._listen = list(ports or ())
+        self._listen = [whole_number("ports", port) for port in ports or ()]
         self._secure = secure
         self._security: Security | None = None
         self._given = None if directory is None else Path(directory).absolute()
@@ -118,7 +121,7 @@ class Cluster:
         """The beginning of the names that `topic` and `group` make."""
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.bootstrap or 'not running'}>"
+        return f"<Cluster {self.bootstrap if self.brokers else 'not running'}>"
 
     @property
     def brokers(self) -> list[Broker]:
@@ -127,12 +130,14 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers as `bootstrap.servers` of clients: HOST:PORT,..."""
-        return ",".join(broker.bootstrap for broker in self.brokers)
+        """The addresses of all brokers as `bootstrap.servers` of clients: HOST:PORT,...; ClusterError before `start`."""
+        return ",".join(self.bootstrap_servers)
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """The addresses of all brokers."""
+        """The addresses of all brokers; ClusterError before `start`."""
+        if not self.brokers:
+            raise ClusterError(NOT_STARTED)
         return [broker.bootstrap for broker in self.brokers]
 
     @property
@@ -340,9 +345,11 @@ class Cluster:
         """
         topic = Topic(self._nodes, self._new_name("topic") if name is None else name)
         if create:
-            configs = [{"name": key, "value": _text(value)} for key, value in (config or {}).items()]
+            configs = [{"name": key, "value": _text(value)} for key, value in mapping("config", config).items()]
+            whole_number("partitions", partitions)
             body: dict[str, Any] = {"topic": topic.name, "partitions": partitions, "configs": configs}
             if replication_factor is not None:
+                whole_number("replication_factor", replication_factor)
                 body["replication_factor"] = replication_factor
             self._nodes.call("POST", path_of("topics"), body | {"timeout_ms": round(timeout * 1000)}, timeout)
             if len(self.brokers) > 1:

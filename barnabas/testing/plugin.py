@@ -14,6 +14,7 @@ brokers of its own. The report of a failing test has a section for each of its c
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -166,8 +167,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the clusters have to say to the report of a failed test."""
+    """Add what `simulate` has tried to the report of a test, and what the clusters have to say if it has failed.
+
+    pytest shows the first for passed tests with -rP.
+    """
     report = yield
+    simulation = sys.modules.get("barnabas.testing._simulation")
+    if simulation is not None and simulation.finished:
+        report.sections.append(("simulate", "\n".join(map(str, simulation.finished))))
+        simulation.finished.clear()
     if report.failed:
         for name, watched in item.config.stash[_WATCHED].items():
             if text := watched.text():

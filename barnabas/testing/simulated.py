@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any, Protocol
 
-from barnabas.testing._simulation import SEED_VARIABLE, Main, Simulation, SimulationRun, run_seeds
+from barnabas.testing._arguments import did_you_mean, mapping, number, whole_number, wrong_type
+from barnabas.testing._simulation import SEED_VARIABLE, Main, Simulation, SimulationRuns, finished, run_seeds
 
 FAULTS = {
     "crash": "a process of the application that may restart is killed, and starts again",
@@ -152,7 +154,10 @@ class SimulatedCluster(Protocol):
         """Create a topic; return its name once every running broker knows its leaders."""
 
     async def heal(self) -> None:
-        """End all faults for the rest of the run; return when all brokers serve and crashed processes run again."""
+        """End all faults for the rest of the run; return when all brokers serve and crashed processes run again.
+
+        If fewer than five faults have been injected, more come first, for at most ten times `fault_interval`.
+        """
 
     def records(self, topic: str) -> list[Any]:
         """Return the committed records, each a `SimulatedRecord`, in no time and without the network."""
@@ -167,12 +172,13 @@ def simulate(
     fault_interval: float = 3.0,
     config: Mapping[str, object] | None = None,
     limit: float = 3600.0,
-) -> list[SimulationRun]:
+) -> SimulationRuns:
     """Run `main(cluster)` and the cluster in virtual time, once for each seed; return the runs.
 
-    What a run raises is raised, with notes: the faults, and the command that replays the seed. `faults` are names of
-    `FAULTS`, by default all; the usual time between two is `fault_interval` s. `config` has settings of the brokers. A
-    run that takes more than `limit` s of simulated time fails. `BARNABAS_SEED` replaces `seed`.
+    What a run raises is raised, with notes: the faults, and the command that replays the seed. `print` of what is
+    returned shows the faults of each run and how long it was. `faults` are names of `FAULTS`, by default all; the usual
+    time between two is `fault_interval` s. `config` has settings of the brokers. A run that takes more than `limit` s
+    of simulated time fails. `BARNABAS_SEED` replaces `seed`. UserWarning if most runs had ended before the first fault.
 
     `main` has to be importable, because the seeds run in a process of their own, in which the hashes of strings are not
     random; with PYTHONHASHSEED=0 they run in this process, and a debugger can be used.
@@ -181,13 +187,22 @@ def simulate(
         raise RuntimeError("simulate() runs event loops of its own: call it from a function, not from a coroutine")
     if not (inspect.iscoroutinefunction(main) or inspect.iscoroutinefunction(getattr(main, "func", None))):
         raise TypeError(f"main={main!r}: it has to be a coroutine function that takes the cluster")
-    if not 1 <= brokers <= MOST_BROKERS:
+    if not 1 <= whole_number("brokers", brokers) <= MOST_BROKERS:
         raise ValueError(f"brokers={brokers}: a cluster has 1 to {MOST_BROKERS}")
-    if fault_interval <= 0 or limit <= 0:
+    if number("fault_interval", fault_interval) <= 0 or number("limit", limit) <= 0:
         raise ValueError(f"fault_interval={fault_interval}, limit={limit}: these are seconds, more than 0")
-    seeds = [int(os.environ[SEED_VARIABLE])] if os.environ.get(SEED_VARIABLE) else _seeds(seed)
-    simulation = Simulation(main, brokers, _faults(faults, brokers), fault_interval, dict(config or {}), limit)
-    return run_seeds(simulation, seeds)
+    seeds = _seeds(seed)
+    chosen = _faults(faults, brokers)
+    runs = run_seeds(Simulation(main, brokers, chosen, fault_interval, mapping("config", config), limit), seeds)
+    finished.append(runs)
+    spared = [run for run in runs if chosen and not run.timeline]
+    if len(spared) > len(runs) / 2:
+        warnings.warn(
+            f"simulate: {len(spared)} of {len(runs)} runs had no fault, the first of {spared[0].seconds:.3f} s of "
+            "simulated time: end main() with cluster.heal(), let the application work for longer, or set fault_interval",
+            stacklevel=2,
+        )
+    return runs
 
 
 def _in_a_loop() -> bool:
@@ -199,7 +214,20 @@ def _in_a_loop() -> bool:
 
 
 def _seeds(seed: int | Iterable[int]) -> list[int]:
-    return [seed] if isinstance(seed, int) else list(seed)
+    """Return the seeds of the environment, or of the argument; TypeError or ValueError unless they are numbers."""
+    given = os.environ.get(SEED_VARIABLE, "").strip()
+    if given:
+        if not given.isdecimal():
+            raise ValueError(f"{SEED_VARIABLE}={given}: it has to be a whole number, the seed of the run")
+        return [int(given)]
+    if isinstance(seed, int):
+        return [whole_number("seed", seed)]
+    if isinstance(seed, str | bytes) or not isinstance(seed, Iterable):
+        raise wrong_type("seed", seed, "a whole number, or several, as range(100)")
+    found = [whole_number("seed", one) for one in seed]
+    if not found:
+        raise ValueError(f"seed={seed!r}: there is no seed in it, so nothing would be run")
+    return found
 
 
 def _faults(faults: bool | Collection[str], brokers: int) -> tuple[str, ...]:
@@ -207,9 +235,11 @@ def _faults(faults: bool | Collection[str], brokers: int) -> tuple[str, ...]:
     fitting = [name for name in FAULTS if brokers > 1 or name not in _OF_CLUSTERS]
     if isinstance(faults, bool):
         return tuple(fitting) if faults else ()
+    if isinstance(faults, str | bytes) or not isinstance(faults, Collection):
+        raise wrong_type("faults", faults, "True, False, or a list of names")
     for name in faults:
         if name not in FAULTS:
-            raise ValueError(f"faults: {name!r} is unknown; there are: {', '.join(FAULTS)}")
+            raise ValueError(f"faults: {name!r} is unknown{did_you_mean(name, FAULTS)}")
         if name not in fitting:
             raise ValueError(f"faults: {name!r} needs several brokers")
     return tuple(faults)

@@ -11,7 +11,7 @@ from barnabas.testing._leaders import NoLeader
 from barnabas.testing._nodes import Nodes
 from barnabas.testing._record_log import RecordLog
 from barnabas.testing.broker import Broker
-from barnabas.testing.errors import WaitTimeout
+from barnabas.testing.errors import ClusterError, WaitTimeout
 from barnabas.testing.records import NewRecord, Position, TopicRecord, fields_of, listing
 
 WAIT_S = 10.0
@@ -41,6 +41,17 @@ class Topic:
     def leaders(self) -> dict[int, int]:
         """The id of the broker that leads each partition; -1 where none does."""
         return dict(self._log.leaders.read())
+
+    def leader(self, partition: int = 0) -> Broker:
+        """Return the broker that leads a partition; ClusterError if none does, or there is no such partition."""
+        leaders = self.leaders
+        if partition not in leaders:
+            known = ", ".join(map(str, sorted(leaders)))
+            raise ClusterError(f"topic {self.name} has no partition {partition!r}; it has: {known}")
+        if leaders[partition] < 0:
+            states = "; ".join(broker.describe() for broker in self._nodes.brokers)
+            raise ClusterError(f"{self.name}-{partition} has no leader at present; {states}")
+        return self._nodes.by_id(leaders[partition])
 
     def delete(self) -> None:
         """Delete the topic."""

@@ -343,6 +343,25 @@ def test_coroutines_of_pytest_asyncio_use_the_fixtures(pytester: pytest.Pytester
     run(pytester, ASYNC, STRICT).assert_outcomes(passed=1)
 
 
+def test_the_report_shows_what_a_simulation_has_tried(pytester: pytest.Pytester) -> None:
+    source = """
+from barnabas.testing import simulate
+
+async def main(cluster):
+    await cluster.heal()
+
+def test_simulated():
+    simulate(main, seed=3, brokers=1, faults=["reset"])
+
+def test_without():
+    pass
+"""
+    result = run(pytester, source, STRICT, "-rP")
+    result.assert_outcomes(passed=2)
+    result.stdout.re_match_lines([r"-* simulate -*", r"seed 3: \d+\.\d+ s of simulated time, \d+ faults: \d+ reset"])
+    assert result.stdout.str().count("-- simulate --") == 1
+
+
 def test_the_plugin_imports_nothing_that_a_run_without_brokers_does_not_need(pytester: pytest.Pytester) -> None:
     source = """
 import sys

@@ -1,6 +1,7 @@
 """Simulated applications: wrong consumers are found, the mended one passes, and each seed repeats its run."""
 
 import asyncio
+import importlib
 import os
 import re
 import subprocess
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 SEEDS = int(os.environ.get("BARNABAS_TEST_APPLICATION_SEEDS", "10"))
 SEARCHED = 40
 """Of the first so many seeds, some find each wrong consumer, within a minute."""
+FEW = 6
+"""Of the first so many seeds, some find the wrong consumer of docs/TESTING.md."""
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,25 @@ def test_the_mended_consumer_passes() -> None:
     assert all(run.result > payments.PAYMENTS / 2 for run in runs)
     assert sum(run.faults.get("crash", 0) for run in runs) > SEEDS
     count("seeds of a simulated application", SEEDS)
+
+
+def test_the_consumer_of_the_page_is_found_if_it_commits_before_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs/TESTING.md").read_text()
+    [program] = re.findall(r"```python\n((?:(?!```).)*async def consume\(cluster.*?)```", page, re.DOTALL)
+    work = re.search(r" +await asyncio.sleep\(0.02\).*\n +ledger.add\(record.value\)\n", program)
+    commit = re.search(r" +await consumer.commit\(.*\n", program)
+    assert work
+    assert commit
+    wrong = program.replace(commit[0], "").replace(work[0], commit[0] + work[0])
+    assert wrong.count("consumer.commit(") == 1
+    (tmp_path / "wrong_payments.py").write_text(wrong)
+    monkeypatch.syspath_prepend(tmp_path)
+    wrong_payments = importlib.import_module("wrong_payments")
+    with pytest.raises(TimeoutError) as found:
+        simulate(wrong_payments.main, seed=range(FEW), faults=["crash", "reset", "slow"])
+    assert " crash p" in "\n".join(found.value.__notes__)
 
 
 def test_a_seed_repeats_its_run_in_this_process_as_in_another() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
@@ -130,6 +131,8 @@ def test_the_variable_replaces_the_seed(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ({"brokers": 0}, "brokers=0: a cluster has 1 to 9"),
         ({"faults": ["explode"]}, f"faults: 'explode' is unknown; there are: {', '.join(FAULTS)}"),
+        ({"faults": ["crush"]}, "faults: 'crush' is unknown; did you mean crash?"),
+        ({"seed": []}, r"seed=\[\]: there is no seed in it, so nothing would be run"),
         ({"faults": ["isolate"], "brokers": 1}, "faults: 'isolate' needs several brokers"),
         ({"limit": 0}, "fault_interval=3.0, limit=0: these are seconds, more than 0"),
     ],
@@ -137,6 +140,58 @@ def test_the_variable_replaces_the_seed(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_wrong_argument_is_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
         simulate(hours, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": "x"}, "seed='x': it has to be a whole number, or several, as range(100), not str"),
+        ({"seed": 1.5}, "seed=1.5: it has to be a whole number, or several, as range(100), not float"),
+        ({"seed": [1, "2"]}, "seed='2': it has to be a whole number, not str"),
+        ({"brokers": "3"}, "brokers='3': it has to be a whole number, not str"),
+        ({"faults": "crash"}, "faults='crash': it has to be True, False, or a list of names, not str"),
+        ({"limit": "1 h"}, "limit='1 h': it has to be a number, not str"),
+        ({"config": "a=b"}, "config='a=b': it has to be a dict, not str"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        simulate(hours, **options)  # type: ignore[arg-type]
+
+
+def test_a_seed_in_the_environment_has_to_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_SEED", "seven")
+    with pytest.raises(ValueError, match="^BARNABAS_SEED=seven: it has to be a whole number, the seed of the run$"):
+        simulate(hours)
+
+
+async def heals_at_once(cluster: SimulatedCluster) -> float:
+    await cluster.heal()
+    return cluster.now
+
+
+async def returns_at_once(cluster: SimulatedCluster) -> None:
+    pass
+
+
+def test_runs_show_their_faults_and_how_long_they_were() -> None:
+    runs = simulate(heals_at_once, seed=(1, 2), brokers=1, faults=["reset", "slow"])
+    for run in runs:
+        assert sum(run.faults.values()) == len(run.timeline) >= 5  # heal() lets some come first
+        assert run.timeline[0][1] in ("reset b1", "slow b1")
+        assert 0 < run.timeline[0][0] <= run.timeline[-1][0] <= run.result
+    first, second, total = str(runs).splitlines()
+    kinds = ", ".join(f"{number} {name}" for name, number in runs[0].faults.items())
+    assert first == f"seed 1: {runs[0].seconds:.3f} s of simulated time, {len(runs[0].timeline)} faults: {kinds}"
+    assert second == str(runs[1])
+    assert sum(runs.faults.values()) == sum(len(run.timeline) for run in runs)
+    assert total.startswith(f"2 seeds: {runs[0].seconds + runs[1].seconds:.3f} s of simulated time, ")
+
+
+def test_runs_without_a_fault_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"^simulate: 2 of 2 runs had no fault, the first of \d.\d+ s .* cluster.heal"):
+        runs = simulate(returns_at_once, seed=(1, 2), brokers=1)
+    assert str(runs[0]).endswith(" s of simulated time, no faults")
 
 
 def test_main_has_to_be_a_coroutine_function_of_a_module() -> None:
