@@ -19,6 +19,13 @@ def whole_number(name: str, value: Any) -> int:
     return value
 
 
+def text(name: str, value: Any) -> str:
+    """Return a text; TypeError for anything else."""
+    if not isinstance(value, str):
+        raise wrong_type(name, value, "a text")
+    return value
+
+
 def number(name: str, value: Any) -> float:
     """Return a number; TypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):

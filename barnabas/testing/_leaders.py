@@ -7,13 +7,11 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from barnabas.testing._control import MISDIRECTED, ControlRefusal, Unreachable, path_of
-from barnabas.testing._nodes import Nodes
+from barnabas.testing._nodes import Nodes, retry_pauses_s
 from barnabas.testing.broker import Broker
 from barnabas.testing.errors import ClusterError
 
 T = TypeVar("T")
-_RETRY_S = 0.01
-"""The pause while a partition has no leader."""
 
 
 class NoLeader(ClusterError):  # noqa: N818 - the state of a partition
@@ -59,6 +57,7 @@ class Leaders:
         After `deadline` (`time.monotonic`), `NoLeader` is raised.
         """
         __tracebackhide__ = True
+        pauses_s = retry_pauses_s()
         while True:
             try:
                 found = request()
@@ -73,4 +72,4 @@ class Leaders:
                 states = "; ".join(broker.describe() for broker in self._nodes.brokers)
                 raise NoLeader(f"topic {self._topic} lacks leaders: {self._known}, by partition; {states}")
             self._known = {}
-            time.sleep(_RETRY_S)
+            time.sleep(next(pauses_s))

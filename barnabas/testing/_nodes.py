@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from barnabas.testing._control import MISDIRECTED, NOT_FOUND, ControlRefusal, PendingCall, Unreachable
@@ -13,8 +13,9 @@ from barnabas.testing.errors import ClusterError, WaitTimeout
 T = TypeVar("T")
 CALL_S = 30.0
 NOT_STARTED = "the cluster does not run: use it in a `with` block, or call start()"
-_RETRY_S = 0.01
-"""The pause before a request is repeated while a leader or coordinator is being elected."""
+_ENDING_S = 0.01
+"""The time in which a broker that does not answer is found to have ended, before another one is tried."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.01, 0.25, 1.5
 
 
 class Nodes:
@@ -45,6 +46,7 @@ class Nodes:
         deadline = time.monotonic() + timeout_s
         broker = self.serving[0]
         ignorant: set[int] = set()
+        pauses_s = retry_pauses_s()
         while True:
             try:
                 return broker.control.call(method, path, body)
@@ -59,12 +61,12 @@ class Nodes:
                     raise
                 named = self._serving(refusal.broker)
             except Unreachable:
-                broker.has_ended(_RETRY_S)  # find out whether it has ended
+                broker.has_ended(_ENDING_S)  # find out whether it has ended
                 if time.monotonic() > deadline:
                     raise
                 named = None
             if named is None:
-                time.sleep(_RETRY_S)
+                time.sleep(next(pauses_s))
             broker = named or self._next(broker)
 
     def wait(self, path: str, body: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -76,6 +78,7 @@ class Nodes:
         deadline = time.monotonic() + timeout_s
         broker = self.serving[0]
         asked_late: set[int] = set()
+        pauses_s = retry_pauses_s()
         while True:
             left_ms = max(0, round((deadline - time.monotonic()) * 1000))
             try:
@@ -89,7 +92,7 @@ class Nodes:
                     asked_late.add(broker.node_id)
                 broker = self._serving(refusal.broker) or broker
                 if broker.node_id != refusal.broker:
-                    time.sleep(_RETRY_S)
+                    time.sleep(next(pauses_s))
                 continue
             except Unreachable:
                 if not broker.has_ended():
@@ -151,6 +154,14 @@ class Nodes:
         if not found:
             raise ClusterError("; ".join(broker.describe() for broker in self.brokers))
         return found
+
+
+def retry_pauses_s() -> Iterator[float]:
+    """Yield the pauses before a request is repeated, while a leader or coordinator is being elected: ever longer."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
 
 
 def unless_ended(broker: Broker, call: Callable[[], T]) -> T | None:

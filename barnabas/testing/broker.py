@@ -76,6 +76,9 @@ class Broker:
             }
             self._reserved = reserved.pop_all()
 
+    def __repr__(self) -> str:
+        return f"<Broker {self.node_id} at {self.bootstrap}>"
+
     @property
     def addresses(self) -> NodeAddresses:
         """The addresses of the listeners."""

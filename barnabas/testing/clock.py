@@ -46,7 +46,7 @@ class Clock:
         without one.
         """
         if not isinstance(delta, timedelta | None):
-            raise TypeError(f"advance({delta!r}): a number has no unit here; write advance(seconds={delta!r}), or hours=")
+            raise TypeError(f"advance({delta!r}): which unit? write for example advance(seconds={delta!r})")
         if delta is None and days == hours == minutes == seconds == 0:
             raise TypeError("advance() has no time: write for example advance(hours=25), or give a timedelta")
         by = (delta or timedelta()) + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 from weakref import WeakSet
 
 from barnabas._cluster_settings import CLIENTS, OURS, new_cluster_id, settings_of, voter_count
-from barnabas.testing._arguments import mapping, whole_number, wrong_type
+from barnabas.testing._arguments import mapping, text, whole_number, wrong_type
 from barnabas.testing._control import path_of
 from barnabas.testing._launchers import launcher
 from barnabas.testing._nodes import NOT_STARTED, Nodes, call_unless_ended
@@ -130,7 +130,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers as `bootstrap.servers` of clients: HOST:PORT,...; ClusterError before `start`."""
+        """The brokers' addresses as `bootstrap.servers` of clients: HOST:PORT,...; ClusterError before `start`."""
         return ",".join(self.bootstrap_servers)
 
     @property
@@ -343,7 +343,7 @@ class Cluster:
 
         With `create=False`, return the topic of that name as it is: one that an application creates.
         """
-        topic = Topic(self._nodes, self._new_name("topic") if name is None else name)
+        topic = Topic(self._nodes, self._new_name("topic") if name is None else text("name", name))
         if create:
             configs = [{"name": key, "value": _text(value)} for key, value in mapping("config", config).items()]
             whole_number("partitions", partitions)
@@ -358,7 +358,7 @@ class Cluster:
 
     def group(self, name: str | None = None) -> Group:
         """Return a consumer group, by default of a name of its own; it exists when a client has joined it."""
-        return Group(self._nodes, self._new_name("group") if name is None else name)
+        return Group(self._nodes, self._new_name("group") if name is None else text("name", name))
 
     def fault(self, api: OneOrMore[str | int], **fields: Unpack[FaultFields]) -> Fault:
         """Install a rule for requests of an API, by its name or key, at all brokers: a context manager.
@@ -371,14 +371,14 @@ class Cluster:
 
     def fence_producer(self, transactional_id: str) -> None:
         """Fence the producer of a transactional id, as another one with that id would; its transaction is aborted."""
-        self._nodes.call("POST", path_of("transactions", transactional_id, "fence"))
+        self._nodes.call("POST", path_of("transactions", text("transactional_id", transactional_id), "fence"))
 
     def abort_transaction(self, transactional_id: str) -> None:
         """Abort the open transaction of a transactional id, as after its timeout; return when it has ended.
 
         ClusterError if none is open.
         """
-        self._nodes.call("POST", path_of("transactions", transactional_id, "abort"))
+        self._nodes.call("POST", path_of("transactions", text("transactional_id", transactional_id), "abort"))
 
     def requests(
         self,

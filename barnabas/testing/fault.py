@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
+from barnabas.testing._arguments import did_you_mean, number
 from barnabas.testing._control import NOT_FOUND, ControlRefusal, PendingCall, first_ready, path_of
 from barnabas.testing._nodes import Nodes, begin_unless_ended, call_unless_ended, unless_ended
 from barnabas.testing.broker import Broker
@@ -68,7 +69,7 @@ class Fault:
     """A rule at all brokers of a cluster, until the end of its block or `remove`."""
 
     def __init__(self, nodes: Nodes, api: OneOrMore[str | int], fields: FaultFields) -> None:
-        """Install the rule; ValueError unless it has one action, ClusterError if the brokers refuse it."""
+        """Install the rule; ValueError unless it has one action, `ControlRefusal` if the brokers refuse it."""
         self._nodes = nodes
         self._rule = _rule(api, fields)
         for node_id in _node_ids(self._rule):
@@ -85,6 +86,9 @@ class Fault:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
+
+    def __repr__(self) -> str:
+        return f"<Fault {self._rule}>"
 
     def _install(self, broker: Broker) -> None:
         self._ids[broker.node_id] = str(broker.control.call("POST", path_of("faults"), self._rule)["id"])
@@ -193,14 +197,14 @@ def _rule(api: OneOrMore[str | int], fields: FaultFields) -> dict[str, Any]:
     given: dict[str, Any] = {"api": api, **fields}
     unknown = sorted(given.keys() - FaultFields.__annotations__.keys() - {"api"})
     if unknown:
-        raise ValueError(f"a fault has no {unknown[0]}; it has {', '.join(FaultFields.__annotations__)}")
+        raise ValueError(f"a fault has no {unknown[0]}{did_you_mean(unknown[0], FaultFields.__annotations__)}")
     chosen = [name for name in _ACTIONS if name in given]
     if len(chosen) != 1:
         which = f", not {' and '.join(chosen)}" if chosen else ""
         raise ValueError(f"a fault has one action of {', '.join(_ACTIONS)}{which}")
     action = {name: given.pop(name) for name in (*chosen, "when") if name in given}
     for name in {"delay", "throttle"} & action.keys():
-        action[f"{name}_ms"] = round(action.pop(name) * 1000)
+        action[f"{name}_ms"] = round(number(name, action.pop(name)) * 1000)
     return {name: _plain(value) for name, value in given.items()} | {"action": action}
 
 

@@ -198,8 +198,9 @@ def simulate(
     spared = [run for run in runs if chosen and not run.timeline]
     if len(spared) > len(runs) / 2:
         warnings.warn(
-            f"simulate: {len(spared)} of {len(runs)} runs had no fault, the first of {spared[0].seconds:.3f} s of "
-            "simulated time: end main() with cluster.heal(), let the application work for longer, or set fault_interval",
+            f"simulate: {len(spared)} of {len(runs)} runs had no fault, seed {spared[0].seed} in "
+            f"{spared[0].seconds:.3f} s of simulated time: call cluster.heal() in main, let the application work for "
+            "longer, or set fault_interval",
             stacklevel=2,
         )
     return runs

@@ -63,6 +63,8 @@ def take(data_dirs: Sequence[Path], target: Path, *, link: bool) -> ClusterSnaps
 
 def read(path: Path, scratch: Path) -> ClusterSnapshot:
     """Return the snapshot in a directory or an archive, unpacked below `scratch`; ClusterError if there is none."""
+    if not path.exists():
+        raise ClusterError(f"there is no snapshot {path}: one that was taken without a path ends with its cluster")
     directory = path
     if is_archive(path) and path.is_file():
         directory = scratch / f"unpacked-{path.stat().st_mtime_ns}"
@@ -70,17 +72,32 @@ def read(path: Path, scratch: Path) -> ClusterSnapshot:
             _unpack(path, directory)
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
-    except (OSError, ValueError):
+    except OSError:
         raise ClusterError(f"{path} is no snapshot: it has no {MANIFEST}") from None
-    if manifest["format"] != _FORMAT:
-        raise ClusterError(f"{path} has format {manifest['format']}; this version reads format {_FORMAT}")
+    except ValueError as error:
+        raise ClusterError(f"{path} is no snapshot: its {MANIFEST} is damaged: {error}") from None
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != _FORMAT:
+        raise ClusterError(
+            f"{path} is a snapshot of another version of Barnabas, with format {found}; this version reads format "
+            f"{_FORMAT}: take the snapshot again with this version"
+        )
+    missing = sorted({"brokers", "links"} - manifest.keys())
+    if missing:
+        raise ClusterError(f"{path} is no snapshot: its {MANIFEST} has no {missing[0]}")
     return ClusterSnapshot(directory, manifest["brokers"], manifest["links"])
 
 
 def place(snapshot: ClusterSnapshot, data_dirs: Sequence[Path]) -> None:
     """Replace the data of stopped brokers by a snapshot's; ClusterError if that was changed."""
     if len(data_dirs) != snapshot.brokers:
-        raise ClusterError(f"the snapshot has the data of {snapshot.brokers} brokers, the cluster has {len(data_dirs)}")
+        raise ClusterError(
+            f"the snapshot has the data of {snapshot.brokers} brokers, the cluster has {len(data_dirs)}: use it in a "
+            f"cluster with brokers={snapshot.brokers}, which is the default for Cluster(snapshot=...)"
+        )
+    for name in (*map(str, range(1, snapshot.brokers + 1)), *snapshot.links):
+        if not (snapshot.directory / name).exists():
+            raise ClusterError(f"{name} is missing in the snapshot {snapshot.directory}: take the snapshot again")
     for name, known in snapshot.links.items():
         status = (snapshot.directory / name).stat()
         if [status.st_size, status.st_mtime_ns] != known:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from barnabas.testing._arguments import number, whole_number
 from barnabas.testing._control import path_of
 from barnabas.testing._leaders import NoLeader
 from barnabas.testing._nodes import Nodes
@@ -43,7 +44,7 @@ class Topic:
         return dict(self._log.leaders.read())
 
     def leader(self, partition: int = 0) -> Broker:
-        """Return the broker that leads a partition; ClusterError if none does, or there is no such partition."""
+        """Return the broker that leads a partition now; ClusterError if none does, or there is no such partition."""
         leaders = self.leaders
         if partition not in leaders:
             known = ", ".join(map(str, sorted(leaders)))
@@ -105,7 +106,8 @@ class Topic:
         fewer after `timeout` seconds, or already more.
         """
         __tracebackhide__ = True
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + number("timeout", timeout)
+        whole_number("count", count)
         self.wait_exists(timeout=timeout)
         found: list[TopicRecord] = []
         following: dict[int, int] = {}

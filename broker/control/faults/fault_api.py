@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from broker.control.api_problem import bad_request, did_you_mean, not_found
 from broker.control.bodies import NumberRange
+from broker.control.faults.request_content import conditions_of
 from broker.control.faults.rule import (
     CorruptFault,
     DelayFault,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _AFTER = "after"
 _SENDERS = {"clients": False, "brokers": True, "any": None}
+_CONDITIONS = ("topic", "partition", "client_id", "group", "transactional_id", "broker", "sender")
+_CONTENT_CONDITIONS = ("topic", "partition", "group", "transactional_id")
 _LONGEST_MS = 3_600_000
 
 
@@ -82,6 +85,8 @@ class HitsWait(NamedTuple):
 async def create_fault(control: Control, body: FaultBody) -> ApiResponse:
     """Add a rule."""
     api_keys = frozenset(map(_api_key, _several(body.api)))
+    for key in sorted(api_keys):
+        _check_conditions(key, body)
     condition = FaultCondition(
         api_keys,
         tuple(_several(body.topic)),
@@ -170,6 +175,16 @@ def _api_key(name: str | int) -> int:
     return key
 
 
+def _check_conditions(api_key: int, body: FaultBody) -> None:
+    """Raise `ApiProblem` if no request of an API can fulfil a condition of the rule."""
+    possible = conditions_of(api_key)
+    for name in _CONTENT_CONDITIONS:
+        if getattr(body, name) is not None and name not in possible:
+            api = APIS[ApiKey(api_key)].name
+            others = [one for one in _CONDITIONS if one in possible or one not in _CONTENT_CONDITIONS]
+            raise bad_request(f"{name}: no request of {api} has one; conditions for {api} are {', '.join(others)}")
+
+
 def _fault(action: FaultAction, api_keys: frozenset[int]) -> Fault:
     """Return the fault of an action; `ApiProblem` unless it is exactly one, and possible."""
     given = [name for name, value in action._asdict().items() if name != "when" and value is not None]
@@ -189,6 +204,10 @@ def _fault(action: FaultAction, api_keys: frozenset[int]) -> Fault:
         return DisconnectFault(action.disconnect == _AFTER)
     if action.throttle_ms is not None:
         return ThrottleFault(action.throttle_ms)
+    if action.corrupt == "records" and api_keys and ApiKey.FETCH not in api_keys:
+        raise bad_request(
+            "action.corrupt: only responses to Fetch have records; corrupt body, correlation_id or truncate"
+        )
     if action.corrupt is not None:
         return CorruptFault(action.corrupt)
     return HoldFault(action.hold == _AFTER)
@@ -196,7 +215,9 @@ def _fault(action: FaultAction, api_keys: frozenset[int]) -> Fault:
 
 def _error_code(name: str, api_keys: frozenset[int]) -> ErrorCode:
     found = ErrorCode.__members__.get(name.upper())
-    if not found:
+    if found is ErrorCode.NONE:
+        raise bad_request("action.error: NONE is no error; name another one")
+    if found is None:
         raise bad_request(
             f"action.error: there is no error {name}{did_you_mean(name.upper(), list(ErrorCode.__members__))}"
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from broker.control.faults.rule import RequestContent, RequestedPartition
-from protocol.api import ApiKey
+from protocol.api import ApiKey, request_class
 from protocol.fields import Field, fields_of
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Message, Struct
@@ -47,6 +47,24 @@ def content_of(request: Message, topic_name: TopicName) -> RequestContent:
         groups |= keys if kind == _GROUP_KEY else set()
         transactional_ids |= keys if kind == _TRANSACTION_KEY else set()
     return RequestContent(tuple(partitions), frozenset(groups), frozenset(transactional_ids))
+
+
+def conditions_of(api_key: int) -> frozenset[str]:
+    """Return which of the conditions topic, partition, group and transactional_id requests of an API can fulfil."""
+    fields = fields_of(request_class(api_key))
+    structs = [one.struct for one in fields if one.name in _NESTED_LISTS and one.is_list and one.struct is not None]
+    fields = [*fields, *(field for struct in structs for field in fields_of(struct))]
+    found = set()
+    for field in fields:
+        if field.name in _TOPIC_NAME_LISTS or (field.name in _TOPIC_LISTS and field.struct is not None):
+            found |= {"topic", "partition"}
+        if field.struct is None and field.name in _GROUPS:
+            found.add("group")
+        if field.struct is None and field.name in _TRANSACTIONAL_IDS:
+            found.add("transactional_id")
+    if api_key == ApiKey.FIND_COORDINATOR:
+        found |= {"group", "transactional_id"}
+    return frozenset(found)
 
 
 def selected(request: M, keep: Callable[[RequestedPartition], bool], topic_name: TopicName) -> M:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -31,6 +32,20 @@ def test_a_silent_member_loses_its_session(one: Cluster) -> None:
         one.clock.advance(seconds=46)
         group.wait_empty()
     consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((30,), r"advance\(30\): which unit\? write for example advance\(seconds=30\)"),
+        ((), r"advance\(\) has no time: write for example advance\(hours=25\)"),
+    ],
+)
+def test_a_time_without_a_unit_is_refused(one: Cluster, given: tuple[Any, ...], message: str) -> None:
+    before = one.clock.advanced
+    with pytest.raises(TypeError, match=message):
+        one.clock.advance(*given)
+    assert one.clock.advanced == before
 
 
 def test_a_broker_that_starts_again_has_the_clock_of_the_others(three: Cluster) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from barnabas import testing
-from barnabas.testing import Cluster, ClusterError
+from barnabas.testing import Cluster, ClusterError, ControlRefusal
 
 
 def test_every_broker_of_a_started_cluster_lists_all_others() -> None:
@@ -40,6 +43,11 @@ def test_config_and_strict_topics_reach_all_brokers() -> None:
     ("arguments", "error", "message"),
     [
         ({"brokers": 0}, ValueError, "brokers=0: a cluster has 1 to 64"),
+        ({"brokers": "3"}, TypeError, "brokers='3': it has to be a whole number, not str"),
+        ({"brokers": True}, TypeError, "brokers=True: it has to be a whole number, not bool"),
+        ({"ports": 9092}, TypeError, "ports=9092: it has to be a list of numbers, one for each broker, not int"),
+        ({"ports": ["9092"]}, TypeError, "ports='9092': it has to be a whole number, not str"),
+        ({"config": "num.partitions=3"}, TypeError, "config='num.partitions=3': it has to be a dict, not str"),
         ({"config": {"listeners": "x"}}, ValueError, "config: the cluster itself sets listeners"),
         (
             {"config": {"num.io.threads": "x"}},
@@ -49,7 +57,7 @@ def test_config_and_strict_topics_reach_all_brokers() -> None:
         ({"host": "192.0.2.1"}, ClusterError, "cannot listen on 192.0.2.1:0"),
         ({"directory": "/dev/null/x"}, ClusterError, "/dev/null/x: not a directory"),
         ({"directory": "/proc/x"}, ClusterError, "/proc/x: no such file or directory"),
-        ({"snapshot": "/nowhere"}, ClusterError, "/nowhere is no snapshot: it has no snapshot.json"),
+        ({"snapshot": "/nowhere"}, ClusterError, "there is no snapshot /nowhere: "),
     ],
 )
 def test_a_cluster_that_cannot_start_says_why(
@@ -105,6 +113,44 @@ def test_a_cluster_can_be_started_once_at_a_time() -> None:
             cluster.start()
     with pytest.raises(ClusterError, match="the cluster does not run: use it in a `with` block"):
         cluster.topic()
+
+
+def test_addresses_before_the_start_are_refused() -> None:
+    cluster = Cluster()
+    for name in ("bootstrap", "bootstrap_servers", "environment"):
+        with pytest.raises(
+            ClusterError, match=r"the cluster does not run: use it in a `with` block, or call start\(\)"
+        ):
+            getattr(cluster, name)
+    assert repr(cluster) == "<Cluster not running>"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda cluster: cluster.topic(5), "name=5: it has to be a text, not int"),
+        (lambda cluster: cluster.topic(partitions="3"), "partitions='3': it has to be a whole number, not str"),
+        (lambda cluster: cluster.topic(replication_factor=2.0), "replication_factor=2.0: it has to be a whole number"),
+        (lambda cluster: cluster.topic(config=["x"]), "config=['x']: it has to be a dict, not list"),
+        (lambda cluster: cluster.topic().expect("3"), "count='3': it has to be a whole number, not str"),
+        (lambda cluster: cluster.topic().expect(3, timeout="1 s"), "timeout='1 s': it has to be a number, not str"),
+        (lambda cluster: cluster.group(5), "name=5: it has to be a text, not int"),
+        (lambda cluster: cluster.fence_producer(5), "transactional_id=5: it has to be a text, not int"),
+        (lambda cluster: cluster.abort_transaction(5), "transactional_id=5: it has to be a text, not int"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(one: Cluster, call: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        call(one)
+
+
+def test_more_replicas_than_brokers_are_refused(three: Cluster) -> None:
+    with pytest.raises(
+        ControlRefusal, match=r"factor of 4 cannot be reached because only 3 broker\(s\) are"
+    ) as refused:
+        three.topic(replication_factor=4)
+    assert isinstance(refused.value, ClusterError)
+    assert refused.value.status == 400
 
 
 def test_the_environment_has_the_addresses(three: Cluster) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from barnabas.testing import Cluster, ClusterError, Topic, WaitTimeout
+from barnabas.testing import Cluster, ClusterError, ControlRefusal, Topic, WaitTimeout
 
 
 class UndeliveredError(Exception):
@@ -103,7 +103,13 @@ def test_a_wait_in_vain_says_what_was_seen(one: Cluster) -> None:
     [
         ({}, ValueError, "a fault has one action of error, delay, disconnect, throttle, corrupt, hold"),
         ({"error": "X", "hold": "before"}, ValueError, "not error and hold"),
-        ({"topc": "t", "error": "X"}, ValueError, "a fault has no topc; it has topic, partition, client_id"),
+        ({"topc": "t", "error": "X"}, ValueError, r"a fault has no topc; did you mean topic\?"),
+        ({"delay": "1 s"}, TypeError, "delay='1 s': it has to be a number, not str"),
+        (
+            {"group": "g", "delay": 1},
+            ControlRefusal,
+            "group: no request of Produce has one; conditions for Produce are",
+        ),
         ({"error": "NOT_LEADER"}, ClusterError, "NOT_LEADER"),
         ({"error": "UNKNOWN_SERVER_ERROR", "broker": [1, 9]}, ClusterError, "there is no broker 9; there are: 1"),
     ],

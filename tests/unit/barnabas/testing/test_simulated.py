@@ -161,7 +161,7 @@ def test_an_argument_of_a_wrong_type_is_named(options: dict[str, object], messag
 
 def test_a_seed_in_the_environment_has_to_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_SEED", "seven")
-    with pytest.raises(ValueError, match="^BARNABAS_SEED=seven: it has to be a whole number, the seed of the run$"):
+    with pytest.raises(ValueError, match=r"^BARNABAS_SEED=seven: it has to be a whole number, the seed of the run$"):
         simulate(hours)
 
 
@@ -189,7 +189,7 @@ def test_runs_show_their_faults_and_how_long_they_were() -> None:
 
 
 def test_runs_without_a_fault_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"^simulate: 2 of 2 runs had no fault, the first of \d.\d+ s .* cluster.heal"):
+    with pytest.warns(UserWarning, match=r"^simulate: 2 of 2 runs had no fault, seed 1 in \d\.\d+ s .* cluster.heal"):
         runs = simulate(returns_at_once, seed=(1, 2), brokers=1)
     assert str(runs[0]).endswith(" s of simulated time, no faults")
 

@@ -116,7 +116,7 @@ def test_a_snapshot_is_not_written_over_another(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"no archive", "is no snapshot: "),
-        (None, "is no snapshot: it has no snapshot.json"),
+        (None, r"there is no snapshot .*x\.tar\.gz: one that was taken without a path ends with its cluster"),
     ],
 )
 def test_what_is_no_snapshot_is_refused(content: bytes | None, message: str, tmp_path: Path) -> None:
@@ -129,5 +129,26 @@ def test_what_is_no_snapshot_is_refused(content: bytes | None, message: str, tmp
 
 def test_a_snapshot_of_a_later_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "snapshot.json").write_text('{"format": 2, "brokers": 1, "links": {}}')
-    with pytest.raises(ClusterError, match="has format 2; this version reads format 1"):
+    with pytest.raises(ClusterError, match="another version of Barnabas, with format 2; this version reads format 1"):
         read(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (None, "is no snapshot: it has no snapshot.json"),
+        ("{", r"is no snapshot: its snapshot\.json is damaged: "),
+        ("[]", "of another version of Barnabas, with format None; "),
+        ('{"format": 1, "brokers": 1}', r"is no snapshot: its snapshot\.json has no links"),
+        ('{"format": 1, "brokers": 2, "links": {}}', "the data of 2 brokers, the cluster has 1: .* with brokers=2,"),
+        ('{"format": 1, "brokers": 1, "links": {}}', "1 is missing in the snapshot .*: take the snapshot again"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused(manifest: str | None, message: str, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    if manifest is not None:
+        (taken / "snapshot.json").write_text(manifest)
+    with pytest.raises(ClusterError, match=message):
+        place(read(taken, tmp_path), [tmp_path / "1"])
+    assert not (tmp_path / "1").exists()

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import threading
+import time
+from itertools import islice
 
 import pytest
 from confluent_kafka import Producer
 
 from barnabas.testing import Cluster, ClusterError, WaitTimeout
+from barnabas.testing._leaders import Leaders, NoLeader
+from barnabas.testing._nodes import Nodes, retry_pauses_s
 from barnabas.testing.records import Position
 
 
@@ -42,6 +46,20 @@ def test_records_of_partitions_with_different_leaders_are_read_and_written_toget
     assert set(topic.leaders.values()) == {1, 2, 3}
     topic.produce([f"{number}" for number in range(12)])
     assert sorted(int(record.value or b"") for record in topic.records()) == list(range(12))
+
+
+def test_the_leader_of_a_partition_is_a_broker_that_can_be_killed(three: Cluster) -> None:
+    topic = three.topic(partitions=2, replication_factor=1)
+    leader = topic.leader(1)
+    assert leader is three.brokers[topic.leaders[1] - 1]
+    assert repr(leader) == f"<Broker {leader.node_id} at {leader.bootstrap}>"
+    with pytest.raises(ClusterError, match=rf"topic {topic} has no partition 2; it has: 0, 1"):
+        topic.leader(2)
+    leader.kill()
+    without = pytest.raises(ClusterError, match=rf"{topic}-1 has no leader at present; .*{leader.node_id} was killed")
+    with without:
+        while topic.leader(1) is leader:  # until the others have noticed
+            pass
 
 
 def test_a_partition_that_does_not_exist_is_refused(one: Cluster) -> None:
@@ -118,6 +136,17 @@ def test_records_move_to_the_new_leader_when_theirs_is_killed(three: Cluster) ->
     topic.produce(["after"])
     assert [record.value for record in topic.expect(2)] == [b"before", b"after"]
     assert topic.leaders[0] != leader
+
+
+def test_requests_for_a_partition_without_a_leader_come_ever_more_seldom() -> None:
+    pauses_s = list(islice(retry_pauses_s(), 50))
+    assert pauses_s[0] == 0.01
+    assert pauses_s == sorted(pauses_s)
+    assert sum(pauses_s) > 10
+    calls = []
+    with pytest.raises(NoLeader):
+        Leaders(Nodes([]), "orders").until_led(lambda: calls.append(1), time.monotonic() + 0.5)
+    assert len(calls) <= 10
 
 
 def test_a_deleted_topic_is_gone(one: Cluster) -> None:

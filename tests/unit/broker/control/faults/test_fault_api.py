@@ -90,7 +90,24 @@ def test_a_wait_for_hits_says_how_many_requests_matched(broker: ControlledBroker
         ({"action": {}}, "action: it has nothing; name one of error, delay_ms, disconnect, "),
         ({"action": {"error": "X", "delay_ms": 1}}, "action: it has error and delay_ms; name one of "),
         ({"action": {"error": "NOT_LEADER"}}, "action.error: there is no error NOT_LEADER; did you mean NOT_"),
-        ({"action": {"error": "NONE"}}, "action.error: there is no error NONE"),
+        ({"action": {"error": "NONE"}}, "action.error: NONE is no error; name another one"),
+        (
+            {"api": "Heartbeat", "topic": "t"},
+            "topic: no request of Heartbeat has one; conditions for Heartbeat are client_id, group, broker, sender",
+        ),
+        (
+            {"api": ["Produce", "Heartbeat"], "partition": 0},
+            "partition: no request of Heartbeat has one; conditions for Heartbeat are client_id, group, broker, sender",
+        ),
+        (
+            {"api": "Fetch", "group": "g"},
+            "group: no request of Fetch has one; conditions for Fetch are topic, partition, client_id, broker, sender",
+        ),
+        ({"api": "JoinGroup", "transactional_id": "t"}, "transactional_id: no request of JoinGroup has one; "),
+        (
+            {"api": "Produce", "action": {"corrupt": "records"}},
+            "action.corrupt: only responses to Fetch have records; corrupt body, correlation_id or truncate",
+        ),
         (
             {"action": {"disconnect": "before", "when": "after"}},
             "action.when: it belongs to error and delay_ms; write disconnect: after",
