@@ -40,6 +40,12 @@ LOOK_MS = 5000
 """Response timeout of commands that only describe the cluster: short, to report a lost majority soon."""
 
 
+class _FromEnvironment(str):
+    """Addresses that no option has given."""
+
+    __slots__ = ()
+
+
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
     """Add the common options: the brokers' addresses, and client settings."""
     parser.set_defaults(brokers_given=False)
@@ -53,7 +59,7 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         type=addresses,
         action=_StoreBrokers,
         metavar="HOST[:PORT][,...]",
-        default=os.environ.get("BARNABAS_BROKERS") or DEFAULT_BROKERS,
+        default=_FromEnvironment(os.environ.get("BARNABAS_BROKERS") or DEFAULT_BROKERS),
         help=f"addresses; the first that answers is used (default: $BARNABAS_BROKERS or {DEFAULT_BROKERS})",
     )
     group.add_argument(
@@ -277,7 +283,12 @@ def seconds(text: str) -> float:
 
 def addresses(text: str) -> list[str]:
     """Parse comma-separated addresses; the default port is 9092."""
-    return [_address(part.strip()) for part in text.split(",")]
+    try:
+        return [_address(part.strip()) for part in text.split(",")]
+    except argparse.ArgumentTypeError as error:
+        if isinstance(text, _FromEnvironment):
+            raise argparse.ArgumentTypeError(f"$BARNABAS_BROKERS is {str(text)!r}: {error}") from None
+        raise
 
 
 def _address(text: str) -> str:

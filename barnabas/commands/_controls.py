@@ -31,16 +31,17 @@ def controls(options: argparse.Namespace) -> list[ControlClient]:
             "no control API is named: write --control URL, or set BARNABAS_CONTROL; `barnabas run` sets it, and "
             "`barnabas up --control` prints the URLs"
         )
-    return [_client(url) for url in urls]
+    where = "--control" if options.control else "$BARNABAS_CONTROL:"
+    return [_client(url, where) for url in urls]
 
 
-def _client(url: str) -> ControlClient:
+def _client(url: str, where: str) -> ControlClient:
     from barnabas.testing._control import ControlClient
 
     try:
         return ControlClient(url)
     except ValueError:
-        raise WrongCall(f"--control {url}: write it as http://:TOKEN@HOST:PORT") from None
+        raise WrongCall(f"{where} {url}: write it as http://:TOKEN@HOST:PORT") from None
 
 
 def call(control: ControlClient, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

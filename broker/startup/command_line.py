@@ -96,7 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--loop",
         choices=("uvloop", "asyncio"),
-        default=os.environ.get("BARNABAS_LOOP", "uvloop"),
+        default=os.environ.get("BARNABAS_LOOP") or "uvloop",
         help="event loop (default: %(default)s)",
     )
     return parser

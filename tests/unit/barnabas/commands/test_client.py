@@ -26,6 +26,20 @@ def test_local_broker_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse().brokers == ["127.0.0.1:9092"]
 
 
+def test_an_empty_variable_counts_as_unset_and_a_wrong_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BARNABAS_BROKERS", "")
+    assert parse().brokers == ["127.0.0.1:9092"]
+    monkeypatch.setenv("BARNABAS_BROKERS", "a:1,")
+    with pytest.raises(SystemExit):
+        parse()
+    assert "$BARNABAS_BROKERS is 'a:1,': '': write it as HOST:PORT\n" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parse("-b", ":")
+    assert "BARNABAS_BROKERS" not in capsys.readouterr().err
+
+
 def test_option_overrides_the_environment_and_the_environment_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "a:1,b")
     assert parse().brokers == ["a:1", "b:9092"]

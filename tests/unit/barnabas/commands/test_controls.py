@@ -8,10 +8,12 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 
 from barnabas.testing import Cluster
 from tests.broker_process import COMMAND
+from tests.repo.tree import ROOT
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command
 
@@ -54,6 +56,44 @@ def test_a_rule_is_added_listed_with_its_hits_and_removed(controlled: Command, c
     assert json.loads(controlled("fault", "list", "--json").out) == []
 
 
+def test_a_rule_holds_requests_until_they_are_released(controlled: Command, cluster: Cluster) -> None:
+    topic = cluster.topic().name
+    assert controlled("fault", "add", "Produce,Fetch", "--topic", f"other,{topic}", "--hold", "before").status == 0
+    assert controlled("fault", "add", "Heartbeat", "--group", "g", "--delay-ms", "1", "--when", "after").status == 0
+    rules = json.loads(controlled("fault", "list", "--json").out)
+    assert [(one["api"], one["action"]) for one in rules[:2]] == [
+        (["Produce", "Fetch"], {"hold": "before"}),
+        ("Heartbeat", {"delay_ms": 1, "when": "after"}),
+    ]
+    held, other = (str(one["id"]) for one in rules[:2])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    producer.produce(topic, b"a", partition=0)
+    assert controlled("fault", "wait", held) == (0, "1 hit\n", "")
+    assert controlled("fault", "release", other) == (0, "released 0 requests\n", "")
+    assert controlled("fault", "release", held, "--count", "1") == (0, "released 1 request\n", "")
+    assert producer.flush(60) == 0
+    late = controlled("fault", "wait", held, "--hits", "2", "--timeout", "0s")
+    assert late.status == 1
+    assert "2 hits expected within 0 s, 1 seen; `barnabas trace` shows the last requests" in late.err
+    assert controlled("fault", "clear", held) == (0, "removed 2 rules\n", "")
+    unknown = controlled("fault", "release", held)
+    assert (unknown.status, f"there is no rule {held}; there are: {other}\n" in unknown.err) == (1, True)
+    assert controlled("fault", "clear") == (0, "removed 2 rules\n", "")
+    assert "there is no rule to wait for; `barnabas fault add` adds one" in controlled("fault", "wait").err
+
+
+def test_a_rule_of_a_command_has_what_a_rule_of_the_api_has(controlled: Command) -> None:
+    shown = controlled("fault", "add", "--help").out
+    bodies = yaml.safe_load((ROOT / "docs/control-api.yaml").read_text())["components"]["schemas"]
+    fields = {*bodies["FaultBody"]["properties"], *bodies["FaultAction"]["properties"]} - {"api", "action"}
+    assert [name for name in sorted(fields) if f"--{name.replace('_', '-')} " not in shown] == []
+    rule = ("--broker", "2", "--sender", "any", "--partition", "0,1", "--topic", "t", "--corrupt", "body")
+    assert controlled("fault", "add", "Fetch", *rule).status == 0
+    (one, _) = json.loads(controlled("fault", "list", "--json").out)
+    assert (one["broker"], one["sender"], one["partition"]) == (2, "any", [0, 1])
+    controlled("fault", "clear")
+
+
 def test_a_trace_has_the_requests_of_a_client_an_api_and_a_topic(controlled: Command, cluster: Cluster) -> None:
     topic = cluster.topic().name
     produce(cluster, topic)
@@ -88,6 +128,14 @@ def test_a_trace_that_follows_prints_requests_as_they_come_until_the_brokers_end
         (("fault", "add", "Produce"), 2, "one of the arguments --error --delay-ms"),
         (("fault", "add", "Prodce", "--error", "UNKNOWN_SERVER_ERROR"), 1, "did you mean Produce?"),
         (("fault", "add", "Produce", "--error", "NO_SUCH"), 1, "NO_SUCH"),
+        (
+            ("fault", "add", "Heartbeat", "--topic", "t", "--delay-ms", "1"),
+            1,
+            "topic: no request of Heartbeat has one; ",
+        ),
+        (("fault", "add", "Fetch", "--partition", "x", "--delay-ms", "1"), 2, "'x': write numbers, as 0,1,2"),
+        (("fault", "add", "Produce", "--hold", "after", "--when", "after"), 1, "it belongs to error and delay_ms"),
+        (("fault", "wait", "--timeout", "soon"), 2, "'soon': write a duration"),
         (("trace", "--api", "Prodce"), 1, "did you mean Produce?"),
         (("trace", "--control", "127.0.0.1:9"), 2, "write it as http://:TOKEN@HOST:PORT"),
         (("trace", "--control", "http://:x@127.0.0.1:99999"), 2, "write it as http://:TOKEN@HOST:PORT"),
@@ -105,3 +153,7 @@ def test_a_missing_control_api_is_named(call: Command, monkeypatch: pytest.Monke
     shown = call("clock")
     assert shown.status == 2
     assert "no control API is named" in shown.err
+    monkeypatch.setenv("BARNABAS_CONTROL", "")
+    assert call("clock") == shown
+    monkeypatch.setenv("BARNABAS_CONTROL", "http://127.0.0.1:9")
+    assert "$BARNABAS_CONTROL: http://127.0.0.1:9: write it as http://:TOKEN@HOST:PORT" in call("clock").err
