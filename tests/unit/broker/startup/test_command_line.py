@@ -22,6 +22,13 @@ def test_help_has_the_form_of_the_other_commands() -> None:
         assert getattr(formatter, width) == getattr(other_formatter, width)
 
 
+def test_an_empty_variable_for_the_loop_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_LOOP", "")
+    assert parse([]).loop == "uvloop"
+    monkeypatch.setenv("BARNABAS_LOOP", "asyncio")
+    assert parse([]).loop == "asyncio"
+
+
 @pytest.mark.parametrize("option", ["--socket", "--start-group", "--ephemeral-dir"])
 def test_launcher_options_are_accepted_and_hidden(option: str) -> None:
     assert option not in make_parser().format_help()
