@@ -17,7 +17,7 @@ import pickle
 import shlex
 import sys
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import module_from_spec, spec_from_file_location
@@ -89,8 +89,8 @@ def _listed(faults: Mapping[str, int]) -> str:
     return f"{number} fault{'s' * (number > 1)}: {kinds}"
 
 
-finished: list[SimulationRuns] = []
-"""The calls of `simulate` that have returned, for the report of a test; the pytest plugin empties it."""
+finished: deque[SimulationRuns] = deque(maxlen=100)
+"""The last calls of `simulate` that have returned, for the report of a test; the pytest plugin empties it."""
 
 
 class Simulation(NamedTuple):

@@ -182,7 +182,7 @@ def _check_conditions(api_key: int, body: FaultBody) -> None:
         if getattr(body, name) is not None and name not in possible:
             api = APIS[ApiKey(api_key)].name
             others = [one for one in _CONDITIONS if one in possible or one not in _CONTENT_CONDITIONS]
-            raise bad_request(f"{name}: no request of {api} has one; conditions for {api} are {', '.join(others)}")
+            raise bad_request(f"{name}: a rule for {api} cannot have one; it can have {', '.join(others)}")
 
 
 def _fault(action: FaultAction, api_keys: frozenset[int]) -> Fault:

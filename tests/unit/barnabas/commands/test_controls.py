@@ -131,7 +131,7 @@ def test_a_trace_that_follows_prints_requests_as_they_come_until_the_brokers_end
         (
             ("fault", "add", "Heartbeat", "--topic", "t", "--delay-ms", "1"),
             1,
-            "topic: no request of Heartbeat has one; ",
+            "topic: a rule for Heartbeat cannot have one; ",
         ),
         (("fault", "add", "Fetch", "--partition", "x", "--delay-ms", "1"), 2, "'x': write numbers, as 0,1,2"),
         (("fault", "add", "Produce", "--hold", "after", "--when", "after"), 1, "it belongs to error and delay_ms"),

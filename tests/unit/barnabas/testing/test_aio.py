@@ -42,6 +42,7 @@ def test_brokers_and_snapshots_have_coroutines_too(one: Cluster) -> None:
             await topic.produce(["a"])
             snapshot = await cluster.snapshot()
             (broker,) = cluster.brokers
+            assert (await topic.leader()).sync is broker.sync
             await broker.kill()
             await broker.start()
             await broker.pause()

@@ -108,7 +108,7 @@ def test_a_wait_in_vain_says_what_was_seen(one: Cluster) -> None:
         (
             {"group": "g", "delay": 1},
             ControlRefusal,
-            "group: no request of Produce has one; conditions for Produce are",
+            "group: a rule for Produce cannot have one; it can have",
         ),
         ({"error": "NOT_LEADER"}, ClusterError, "NOT_LEADER"),
         ({"error": "UNKNOWN_SERVER_ERROR", "broker": [1, 9]}, ClusterError, "there is no broker 9; there are: 1"),

@@ -93,17 +93,17 @@ def test_a_wait_for_hits_says_how_many_requests_matched(broker: ControlledBroker
         ({"action": {"error": "NONE"}}, "action.error: NONE is no error; name another one"),
         (
             {"api": "Heartbeat", "topic": "t"},
-            "topic: no request of Heartbeat has one; conditions for Heartbeat are client_id, group, broker, sender",
+            "topic: a rule for Heartbeat cannot have one; it can have client_id, group, broker, sender",
         ),
         (
             {"api": ["Produce", "Heartbeat"], "partition": 0},
-            "partition: no request of Heartbeat has one; conditions for Heartbeat are client_id, group, broker, sender",
+            "partition: a rule for Heartbeat cannot have one; it can have client_id, group, broker, sender",
         ),
         (
             {"api": "Fetch", "group": "g"},
-            "group: no request of Fetch has one; conditions for Fetch are topic, partition, client_id, broker, sender",
+            "group: a rule for Fetch cannot have one; it can have topic, partition, client_id, broker, sender",
         ),
-        ({"api": "JoinGroup", "transactional_id": "t"}, "transactional_id: no request of JoinGroup has one; "),
+        ({"api": "JoinGroup", "transactional_id": "t"}, "transactional_id: a rule for JoinGroup cannot have one; "),
         (
             {"api": "Produce", "action": {"corrupt": "records"}},
             "action.corrupt: only responses to Fetch have records; corrupt body, correlation_id or truncate",
