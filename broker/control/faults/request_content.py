@@ -51,7 +51,7 @@ def content_of(request: Message, topic_name: TopicName) -> RequestContent:
 
 def conditions_of(api_key: int) -> frozenset[str]:
     """Return which of the conditions topic, partition, group and transactional_id requests of an API can fulfil."""
-    fields = fields_of(request_class(api_key))
+    fields = list(fields_of(request_class(ApiKey(api_key))))
     structs = [one.struct for one in fields if one.name in _NESTED_LISTS and one.is_list and one.struct is not None]
     fields = [*fields, *(field for struct in structs for field in fields_of(struct))]
     found = set()
