@@ -5,6 +5,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -197,6 +198,17 @@ def test_roll_ups_go_to_a_database(spark: SparkSession, database: str, tmp_path:
     read = spark.read.format("jdbc").options(url=f"jdbc:{database}", driver="org.postgresql.Driver")
     found = read.option("dbtable", "roll_ups").load().orderBy("sum").collect()
     assert [(row["sum"], json.loads(row["labels"])) for row in found] == [(1.0, {"host": "a"}), (2.0, {"host": None})]
+
+
+def test_roll_ups_are_printed_on_the_console_before_they_are_complete(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker:
+        create(broker.bootstrap, "requests")
+        write(broker.bootstrap, "requests", [StreamRecord(None, b'{"ms": 7.25}', int(NOON.timestamp()) * 1000)])
+        chosen = options(brokers=broker.bootstrap, topic=("requests",), value="ms", granularities="1 hour")
+        finished(start(spark, replace(chosen, checkpoint=str(tmp_path / "c"), available_now=True)))
+    assert "7.25" in capsys.readouterr().out
 
 
 def test_alerts_have_a_topic_of_their_own(spark: SparkSession, tmp_path: Path) -> None:

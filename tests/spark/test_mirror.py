@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,10 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import mirror
 from spark_jobs.errors import JobError, remedy_of
-from spark_jobs.mirror import MirrorOptions
-from tests.broker_process import QUICK_GROUPS, BrokerProcess
+from spark_jobs.mirror import MirrorOptions, StoredOffsets
+from spark_jobs.offset_map import NumberedRun, PartitionOffsetMap
+from spark_jobs.sending import OffsetRun
+from tests.broker_process import QUICK_GROUPS, BrokerProcess, free_address
 from tests.spark import exact_records
 from tests.spark.exact_records import TIMEOUT_S, Record, offsets_of
 from tests.spark.streams import KILLS
@@ -30,6 +33,31 @@ SETTINGS = QUICK_GROUPS | {
 def test_a_topic_that_grew_amid_a_batch_has_a_remedy() -> None:
     text = "Kafka data source should provide the same topic partitions in pre-fetched offset to end offset"
     assert "start the job without --available-now until" in (remedy_of(Exception(text)) or "")
+
+
+def test_offsets_are_not_translated_while_a_run_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    translated = threading.Event()
+
+    def translate() -> None:
+        stored.translate(("orders", 0), 1)
+        translated.set()
+
+    class Watched(PartitionOffsetMap):
+        """A map that another thread translates by while a run is added."""
+
+        def add(self, source: int, target: int, records: int) -> tuple[NumberedRun, list[NumberedRun]]:
+            listener.start()
+            assert not translated.wait(0.2)
+            return super().add(source, target, records)
+
+    listener = threading.Thread(target=translate)
+    stored = StoredOffsets("unused", {"bootstrap.servers": free_address()}, [])
+    stored._maps["orders", 0] = Watched()
+    monkeypatch.setattr(mirror, "FLUSH_S", 0)
+    with pytest.raises(JobError, match="the offset map was not written to unused"):
+        stored.add([OffsetRun("orders", 0, 0, 0, 9)])
+    listener.join()
+    assert translated.is_set()
 
 
 @pytest.fixture

@@ -126,6 +126,19 @@ def test_bad_options_are_named(spark: SparkSession, changes: dict[str, object], 
         start(spark, options(**{"topic": ("t",), **changes}))
 
 
+def test_a_report_without_a_checkpoint_is_written_at_once_and_named(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.html"
+    with BrokerProcess(tmp_path / "broker") as broker:
+        create(broker.bootstrap, "orders")
+        write(broker.bootstrap, "orders", [StreamRecord(None, b'{"colour": "red"}', int(NOON.timestamp()) * 1000)])
+        chosen = options(brokers=broker.bootstrap, topic=("orders",), report=str(report))
+        assert start(spark, chosen) is None
+    assert capsys.readouterr().err == f"quality: the report is {report}\n"
+    assert "colour" in report.read_text()
+
+
 def test_a_table_of_another_job_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     claim(spark, str(tmp_path / "out"), "windows", str(tmp_path / "other"))
     to = Destination("parquet", str(tmp_path / "out"))
