@@ -31,7 +31,7 @@ def start(spark, options):
 
     def write(batch, number):
         (OUT / f"{number}.begun").touch()
-        time.sleep(3)
+        time.sleep(1)
         batch.write.json(str(OUT / f"{number}.json"))
         (OUT / f"{number}.done").touch()
 
