@@ -4,7 +4,8 @@ Kafka has one written by hand per API; here it is derived from the messages' str
 its own gets it. Otherwise, and in a few responses also then, each entry of the request gets an entry with the code: the
 response's list is filled from the request's first list, and fields of equal name are copied. If the request's list
 holds plain values (group names, partition indexes), each goes into the entry's first field of that type. Entries of
-which the request names none, such as the log directories of DescribeLogDirs, are omitted.
+which the request names none, such as the log directories of DescribeLogDirs, are omitted. The users of
+AlterUserScramCredentials are in two lists, and have one entry each.
 """
 
 from typing import Any, NamedTuple
@@ -132,6 +133,9 @@ def _has_code_below(struct: type, version: int, requested: Any) -> bool:
 def _first_list(requested: Any, version: int) -> list[Any]:
     lists = (field for field in fields_of(type(requested)) if field.is_list and version in field.versions)
     values: list[list[Any] | None] = [getattr(requested, field.name) for field in lists]
+    if getattr(requested, "API_KEY", None) == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+        changes = {change.name: change for value in values for change in value or ()}
+        return [changes[user] for user in sorted(changes)]
     return (values[0] if values else None) or []
 
 

@@ -10,6 +10,7 @@ from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
@@ -129,6 +130,21 @@ def test_several_groups_fail_one_by_one() -> None:
     groups = [OffsetFetchRequest.Group(group_id=name, topics=None) for name in "ab"]
     response = failed(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups), CODE)
     assert [(group.group_id, group.error_code) for group in response.groups] == [("a", CODE), ("b", CODE)]
+
+
+def test_users_whose_credentials_are_set_or_removed_fail_one_by_one() -> None:
+    """Kafka: `AlterUserScramCredentialsRequest.getErrorResponse`."""
+    password: dict[str, Any] = {"mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"}
+    request = AlterUserScramCredentialsRequest(
+        deletions=[AlterUserScramCredentialsRequest.Deletion(name=name, mechanism=1) for name in ("zoe", "bob")],
+        upsertions=[AlterUserScramCredentialsRequest.Upsertion(name=name, **password) for name in ("bob", "amy")],
+    )
+    for deletions, users in ((request.deletions, ["amy", "bob", "zoe"]), ([], ["amy", "bob"])):
+        request.deletions = deletions
+        response = failed(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request, ErrorCode.REQUEST_TIMED_OUT, "late")
+        assert [(one.user, one.error_code, one.error_message) for one in response.results] == [
+            (user, ErrorCode.REQUEST_TIMED_OUT, "late") for user in users
+        ]
 
 
 def test_resource_type_is_copied() -> None:
