@@ -62,7 +62,7 @@ def test_seed_with_credentials_finds_nothing(seed: int) -> None:
     proofs.count("events of simulated clusters with credentials", outcome.events)
     replay = f"python -m tests.simulation --brokers {CLUSTERS} --seed {seed} --events {EVENTS} --credentials"
     assert outcome.error is None, f"{outcome.error!r}; replay: {replay}"
-    assert outcome.counts["tokens created"] > 2
+    assert outcome.counts["tokens created"] > 1
     assert outcome.counts["users that were created and removed"] > 1
 
 
