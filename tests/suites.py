@@ -30,7 +30,7 @@ from tests.proofs import REPORTED
 SECONDS = {
     "simulation": 430,
     "unit": 330,
-    "clients": 400,
+    "clients": 470,
     "applications": 350,
     "spark": 450,
     "clients/conformance": 150,

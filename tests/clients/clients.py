@@ -203,17 +203,21 @@ def go_program(name: str) -> Callable[[], Sequence[str]]:
     return program
 
 
-def node_program() -> Sequence[str]:
-    """Return the program around kafkajs; the first call installs it."""
-    require("node", "npm")
-    sources = [HERE / "node" / "package.json", HERE / "node" / "kafkajs_client.js"]
+def node_program(name: str) -> Callable[[], Sequence[str]]:
+    """Return a program around kafkajs; the first call installs it."""
 
-    def install(folder: Path) -> None:
-        for source in sources:
-            (folder / source.name).write_bytes(source.read_bytes())
-        run("npm", "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
+    def program() -> Sequence[str]:
+        require("node", "npm")
+        sources = [HERE / "node" / "package.json", *(HERE / "node").glob("*.js")]
 
-    return ("node", str(prepared("node", sources, install) / "kafkajs_client.js"))
+        def install(folder: Path) -> None:
+            for source in sources:
+                (folder / source.name).write_bytes(source.read_bytes())
+            run("npm", "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
+
+        return ("node", str(prepared("node", sources, install) / f"{name}.js"))
+
+    return program
 
 
 def java_program() -> Sequence[str]:
@@ -250,5 +254,5 @@ CLIENTS = (
     Client(
         "kafka-go", go_program("segmentio"), assignors=("range", "roundrobin"), has_admin=False, has_transactions=False
     ),
-    Client("kafkajs", node_program, codecs=("none", "gzip", "snappy"), assignors=("roundrobin",)),
+    Client("kafkajs", node_program("kafkajs_client"), codecs=("none", "gzip", "snappy"), assignors=("roundrobin",)),
 )
