@@ -12,7 +12,7 @@ class JobError(Exception):
 
 
 class Remedy(NamedTuple):
-    """What to do about errors whose text `pattern` matches; `{line}` in the advice is the line that matched."""
+    """What to do about errors whose text `pattern` matches; `{line}` in the advice is the line, `{match}` the match."""
 
     pattern: str
     advice: str
@@ -31,6 +31,10 @@ REMEDIES: Sequence[Remedy] = (
     Remedy(
         r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException|Not authorized",
         "the brokers refuse access: {line}",
+    ),
+    Remedy(
+        r"(?<=SaslAuthenticationException: ).+?(?= SQLSTATE|\n|$)",
+        "the brokers refuse the login ({match}): correct -X kafka.sasl.jaas.config",
     ),
     Remedy(r"SaslAuthenticationException|SslAuthenticationException|SSLHandshake", "the login was refused: {line}"),
     Remedy(
@@ -99,9 +103,9 @@ def remedy_of(error: BaseException) -> str | None:
     if raised := RAISED.search(text):
         return raised[1]
     for pattern, advice in REMEDIES:
-        if re.search(pattern, text):
+        if found := re.search(pattern, text):
             lines = (line.strip().lstrip(": ") for line in text.splitlines() if re.search(pattern, line))
-            return advice.format(line=next(lines, first_line(error)))
+            return advice.format(line=next(lines, first_line(error)), match=found[0])
     return None
 
 
