@@ -88,6 +88,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._closing = True
         self._stop_timeout()
         self._client.connection_lost(exc)
+        if self._session is not None:
+            # Free OpenSSL's memory now: this and the protocol refer to each other, and wait for the garbage collector.
+            self._session = None
+            del self._incoming, self._outgoing
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Return the buffer for encrypted bytes, which is shared by all connections."""

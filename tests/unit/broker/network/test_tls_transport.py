@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import ssl
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +28,7 @@ from protocol.primitives import Part
 from storage.disk import UnsyncedDisk
 from storage.log.file_slice import FileSlice
 from tests.certificates import Certificates
+from tests.typed import present
 from tests.unit.broker.conftest import Run, Serving, framed
 
 
@@ -262,6 +265,34 @@ def test_client_that_ends_tls_is_closed(run: Run, serving: Serving, certificates
             await until(lambda: not served.server.connections)
 
     run(body())
+
+
+@pytest.mark.parametrize("by_the_client", [True, False])
+def test_memory_of_openssl_is_freed_at_the_end_of_a_connection(
+    run: Run, serving: Serving, certificates: Certificates, by_the_client: bool
+) -> None:
+    """Without the garbage collector, which does not count that memory."""
+
+    async def body() -> None:
+        async with serving(tls=listener_tls(certificates)) as served:
+            client = await served.connect(ssl=client_context(certificates))
+            client.send(b"x")
+            await client.receive()
+            [connection] = served.server.connections
+            sessions = [weakref.ref(one) for one in gc.get_objects() if isinstance(one, ssl.SSLObject)]
+            sessions = [one for one in sessions if present(one()).server_side]
+            assert len(sessions) == 1
+            (client.writer if by_the_client else connection._transport).close()
+            del connection
+            await until(lambda: not served.server.connections)
+            await until(lambda: sessions[0]() is None)
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(body())
+    finally:
+        gc.enable()
 
 
 def test_damaged_record_closes_the_connection(run: Run, serving: Serving, certificates: Certificates) -> None:
