@@ -25,6 +25,7 @@ from barnabas._cluster_settings import Address, NodeAddresses, new_cluster_id
 from barnabas.commands._output import WrongCall, amount_of
 
 IDENTITY = "cluster.properties"
+_PRIVATE_DIRECTORY = 0o700
 
 _FLOCK = Struct("@qqihh" if sys.platform == "darwin" else "@hhqqi4x")
 """`struct flock`: start, length, process, kind, whence on macOS; kind, whence, start, length, process elsewhere."""
@@ -50,14 +51,14 @@ class NodeFiles(NamedTuple):
 
 
 @contextmanager
-def held(directory: str, brokers: int) -> Iterator[None]:
-    """Lock the cluster's directory; create it, and remove it at the end if it is empty.
+def held(directory: str, brokers: int, *, private: bool = False) -> Iterator[None]:
+    """Lock the cluster's directory; create it, for this user only if `private`; remove it at the end if it is empty.
 
     WrongCall if another `barnabas up` has locked it, or one of its brokers is running.
     """
     new = not os.path.isdir(directory)
     try:
-        os.makedirs(directory, exist_ok=True)
+        os.makedirs(directory, _PRIVATE_DIRECTORY if private else 0o777, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
         raise _unusable(directory, error) from error
@@ -175,6 +176,15 @@ def write_settings(path: str, settings: Mapping[str, str], *, secret: bool = Fal
         write_file(path, text, 0o600 if secret else None)
     except OSError as error:
         raise _unusable(path, error) from error
+
+
+def make_private(directory: str) -> None:
+    """Create a directory that no other user can enter; one that exists keeps its mode. WrongCall if that fails."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(directory, _PRIVATE_DIRECTORY)
+    except OSError as error:
+        raise _unusable(directory, error) from error
 
 
 def write_file(path: str, text: str, mode: int | None = None) -> None:

@@ -9,7 +9,8 @@ in Apache Kafka's server.properties: a new group does not wait for more members;
 With --secure, clients and brokers authenticate with SASL over TLS, and ACLs decide what users may do. The first start
 makes an authority, certificates, and the users admin and client with random passwords. DIR/security has files with
 settings of each user for Java, librdkafka and Python; later starts use the same certificates and passwords. This needs
-`pip install 'barnabas[secure]'`.
+`pip install 'barnabas[secure]'`. Other users of the machine cannot read the data: directories that this makes have
+mode 0700.
 
 Ctrl-C, SIGTERM or SIGHUP stops all brokers in order, also those that were restarted by hand; another Ctrl-C kills them.
 The exit status is then 0; it is 2 if the cluster cannot be started with these options, and 1 if it had to stop.
@@ -38,7 +39,7 @@ from barnabas._cluster_settings import (
 )
 from barnabas.commands._brokers import Brokers, ListedBroker
 from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, reason
-from barnabas.commands._cluster_files import NodeFiles, held, identity, write_identity, write_settings
+from barnabas.commands._cluster_files import NodeFiles, held, identity, make_private, write_identity, write_settings
 from barnabas.commands._cluster_options import add_cluster_options
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
 from barnabas.commands._secure_cluster import (
@@ -107,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
             options.data_dir, keeping = stack.enter_context(temporary_directory())
         directory = os.path.abspath(options.data_dir)
-        stack.enter_context(held(directory, options.brokers))
+        stack.enter_context(held(directory, options.brokers, private=options.secure))
         cluster_id = identity(directory, options.brokers)
         if is_secure(directory) and not options.secure:
             raise WrongCall(
@@ -125,6 +126,8 @@ def run(options: argparse.Namespace) -> int:
         for node in nodes:
             settings = settings_of(node.addresses, addresses, cluster_id, node.data_dir, own, clients)
             write_settings(node.settings_file, settings, secret=options.secure)
+            if options.secure:
+                make_private(node.data_dir)
         report = partial(complain, options.command)
         brokers = stack.enter_context(
             Brokers(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from barnabas.testing.snapshot import ClusterSnapshot
 
 MOST_BROKERS = 64
+_PRIVATE = 0o700  # the mode of directories of secure clusters
 _START_TAG_BYTES = 8  # the length of the tag of `barnabas serve --start-group`
 _NO_EXPIRY = {"log.retention.ms": "-1", "offsets.retention.minutes": str(2**31 - 1)}
 
@@ -179,7 +180,7 @@ class Cluster:
         starter = launcher()
         self._directory = self._given or Path(starter.temporary_directory())
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self._directory.mkdir(_PRIVATE if self._secure else 0o777, parents=True, exist_ok=True)
         except OSError as error:
             raise ClusterError(f"{self._directory}: {(error.strerror or str(error)).lower()}") from error
         begin = None if self._snapshot is None else self._read(self._snapshot)
@@ -213,6 +214,9 @@ class Cluster:
             if used := next((broker.data_dir for broker in self.brokers if broker.data_dir.exists()), None):
                 raise ClusterError(f"{used} exists: a cluster that begins as a snapshot needs an empty directory")
             self._place(begin)
+        elif self._secure:
+            for data_dir in self._data_dirs:
+                data_dir.mkdir(_PRIVATE, exist_ok=True)
         self._start_brokers()
         if begin is not None:
             self._commit()
@@ -291,6 +295,9 @@ class Cluster:
         from barnabas.testing.snapshot import place
 
         place(snapshot, self._data_dirs)
+        if self._secure:
+            for data_dir in self._data_dirs:
+                data_dir.chmod(_PRIVATE)
 
     def snapshot(self, path: str | os.PathLike[str] | None = None) -> ClusterSnapshot:
         """Save the data of all brokers as it is at this moment, while they are paused for a few milliseconds.

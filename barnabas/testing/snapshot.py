@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_IMODE
 from typing import NamedTuple
 
 from barnabas.testing.errors import ClusterError
@@ -118,7 +119,7 @@ def is_archive(path: Path) -> bool:
 
 def _copied(source: Path, target: Path, *, link: bool) -> Iterator[Path]:
     """Copy a broker's data; yield the files that are links instead."""
-    os.makedirs(target)
+    os.makedirs(target, S_IMODE(source.stat().st_mode))
     with os.scandir(source) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     last = max((entry.name for entry in found if entry.name.endswith(_SEGMENT)), default="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ class SecureCluster:
 
     def __init__(self, ready: Mapping[str, Any]) -> None:
         self.bootstrap: str = ready["bootstrap"]
+        self.data = Path(ready["brokers"][0]["data_dir"]).parent
         self.admin: dict[str, str] = ready["client_files"]["admin"]
         self.client: dict[str, str] = ready["client_files"]["client"]
 
@@ -54,6 +56,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]
             process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in (folder / "log").read_text()
+
+
+def test_only_this_user_can_enter_the_directories_of_the_data(cluster: SecureCluster) -> None:
+    folders = [cluster.data, *(cluster.data / str(number) for number in (1, 2, 3))]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * 4
+    assert list(cluster.data.glob("*/orders-*"))
 
 
 def test_command_config_and_files_for_librdkafka_and_kafka_python_work(cluster: SecureCluster) -> None:

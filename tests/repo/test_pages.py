@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import COMMAND, free_address
-from tests.oracles.apache_kafka import kafka_classpath
+from tests.oracles.apache_kafka import kafka_classpath, kafka_tool
 from tests.repo.pages import INTERRUPT, PAGES, Block, anchors, blocks, prints, text_of
 from tests.repo.tree import ROOT, files
 from tests.setups import require
@@ -32,7 +32,12 @@ RUN_ELSEWHERE = {
     "pip install .": "test_wheel.py::test_modules_of_the_user_do_not_affect_the_broker",
     "docker compose up": "test_compose.py::test_brokers_with_these_commands_serve_on_both_listeners",
     "docker compose --profile demo up": "test_compose.py::test_job_accepts_its_options_and_has_the_broker_address",
-    "kafka-console-": "../clients/test_records.py::test_client_reads_back_what_it_produced",
+    "kafka-console-producer.sh --bootstrap-server 127.0.0.1:9092 --topic letters": (
+        "../clients/test_records.py::test_client_reads_back_what_it_produced"
+    ),
+    "kafka-console-consumer.sh --bootstrap-server 127.0.0.1:9092 --topic letters": (
+        "../clients/test_records.py::test_client_reads_back_what_it_produced"
+    ),
 }
 # Settings files that another test starts brokers with.
 SETTINGS_ELSEWHERE = {
@@ -40,7 +45,9 @@ SETTINGS_ELSEWHERE = {
 }
 # Languages of parts of settings files, and of lines that appear in no run of the page.
 NOT_RUN = ("ini", "text")
-NEEDS = {"kcat": "kcat", "pyspark": "java"}
+NEEDS = {"kcat": "kcat", "pyspark": "java", r"kafka-console-consumer\.sh .*--command-config": "mvn"}
+# Scripts of Apache Kafka, and the class that each starts.
+KAFKA_TOOLS = {"kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer"}
 # Prefixes of commands that serve until Ctrl-C, and the subcommand of `barnabas` that each runs.
 SERVE = {"barnabas serve": "serve", "barnabas up": "up", "make run": "serve"}
 # Commands and programs that start Spark's Java process.
@@ -109,6 +116,9 @@ class Reader:
         elif command.startswith("unset "):
             self.unset(command.removeprefix("unset "))
         elif not command.startswith(tuple(RUN_ELSEWHERE)):
+            script, _, arguments = command.partition(" ")
+            if script in KAFKA_TOOLS:
+                command = f"{shlex.join(kafka_tool(KAFKA_TOOLS[script]))} {arguments}"
             shell = ["bash", "-euo", "pipefail", "-c", self.here(command)]
             with self.environment(command) as environment:
                 done = subprocess.run(

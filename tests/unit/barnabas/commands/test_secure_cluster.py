@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from barnabas.commands._certificates import Issued, issue, new_authority
-from barnabas.commands._cluster_files import write_file
+from barnabas.commands._cluster_files import held, make_private, write_file
 from barnabas.commands._command_config import read_command_config
 from barnabas.commands._output import WrongCall
 from barnabas.commands._secure_cluster import ClusterSecurity, is_secure
@@ -39,6 +39,22 @@ def test_other_users_cannot_enter_the_folder_and_only_the_authoritys_certificate
     assert modes.pop("ca.pem") == 0o644
     assert set(modes.values()) == {0o600}
     assert modes.keys() >= {"ca-key.pem", "broker.pem", "users.properties", "admin.properties", "client.json"}
+
+
+def test_directories_of_a_cluster_are_private_when_they_are_created_and_keep_their_mode_then(tmp_path: Path) -> None:
+    made, data = tmp_path / "made", tmp_path / "made" / "1"
+    before = os.umask(0o022)
+    try:
+        with held(str(made), 1, private=True):
+            make_private(str(data))
+            assert [stat.S_IMODE(path.stat().st_mode) for path in (made, data)] == [0o700, 0o700]
+            data.chmod(0o750)
+            make_private(str(data))
+            assert stat.S_IMODE(data.stat().st_mode) == 0o750
+        with held(str(tmp_path / "plain"), 1):
+            assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o755
+    finally:
+        os.umask(before)
 
 
 def test_second_start_uses_the_same_certificates_and_passwords(tmp_path: Path) -> None:

@@ -121,6 +121,22 @@ def test_a_given_directory_keeps_its_users_and_others_cannot_read_their_password
     assert not any(path.stat().st_mode & 0o077 for path in tmp_path.glob("security/*") if path.name != "ca.pem")
 
 
+def test_only_this_user_can_enter_the_directories_of_a_cluster_a_restored_one_too(tmp_path: Path) -> None:
+    def modes(folder: Path) -> list[int]:
+        return [path.stat().st_mode & 0o777 for path in (folder, folder / "1")]
+
+    with Cluster(secure=True, directory=tmp_path / "first") as first:
+        first.topic("orders").produce(["one"])
+        assert modes(tmp_path / "first") == [0o700] * 2
+        saved = first.snapshot(tmp_path / "saved")
+        first.restore(saved)
+        assert modes(tmp_path / "first") == [0o700] * 2
+        assert (tmp_path / "saved" / "1").stat().st_mode & 0o777 == 0o700
+        (tmp_path / "saved" / "1").chmod(0o755)
+    with Cluster(secure=True, directory=tmp_path / "second", snapshot=tmp_path / "saved"):
+        assert modes(tmp_path / "second") == [0o700] * 2
+
+
 def test_a_cluster_without_security_has_its_addresses_only() -> None:
     with Cluster() as cluster:
         assert cluster.client_config("kafka-python") == {"bootstrap_servers": cluster.bootstrap}
