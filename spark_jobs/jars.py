@@ -92,7 +92,7 @@ def coordinates(connector: str) -> str:
         minor=minor,
         delta=_delta(minor, installed.scala) if connector == "delta" else "",
     )
-    return os.environ.get(CONNECTOR, default) if connector == "kafka" else default
+    return (os.environ.get(CONNECTOR) or default) if connector == "kafka" else default
 
 
 def cache() -> Path:

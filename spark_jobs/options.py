@@ -304,15 +304,17 @@ def parse(
 ) -> T:
     """Return the options; exit with status 2 and a message if they are invalid.
 
-    `environment` is the process's unless it is given; it may have variables of the options `elsewhere`. Names of flags
-    and variables are checked first: a misspelt one is not reported as the absence of what it should be.
+    `environment` is the process's unless it is given; it may have variables of the options `elsewhere`, and empty ones
+    count as unset. Names of flags and variables are checked first: a misspelt one is not reported as the absence of
+    what it should be.
     """
-    environment = os.environ if environment is None else environment
+    given_variables = os.environ if environment is None else environment
+    environment = {name: value for name, value in given_variables.items() if value}
     _check_flags(parser, arguments)
     _check_variables(parser, options, environment, elsewhere)
     if "BARNABAS_BROKERS" in environment:
         parser.set_defaults(brokers=environment["BARNABAS_BROKERS"])
-    known, left = parser.parse_known_args(list(arguments), env_vars=dict(environment))  # type: ignore[call-overload]
+    known, left = parser.parse_known_args(list(arguments), env_vars=environment)  # type: ignore[call-overload]
     if left:
         kind = "option" if left[0].startswith("-") else "argument"
         parser.error(f"there is no {kind} {left[0]}: put quotes around a value with spaces")

@@ -159,6 +159,13 @@ def test_variables_of_other_jobs_and_of_kubernetes_are_ignored_and_others_are_na
     assert capsys.readouterr().err == "ignored: the variable BARNABAS_SPARK_QQQ is of no option\n"
 
 
+def test_empty_variables_count_as_unset() -> None:
+    parser = parser_of(WindowsOptions, "job", "about", "example")
+    names = ("BARNABAS_BROKERS", "BARNABAS_SPARK_TRIGGER", "BARNABAS_SPARK_MIN_PARTITIONS", "BARNABAS_SPARK_CHEKPOINT")
+    options = parse(WindowsOptions, parser, NEEDED, dict.fromkeys(names, ""))
+    assert (options.brokers, options.trigger, options.min_partitions) == ("127.0.0.1:9092", "1 second", None)
+
+
 def test_a_number_above_0() -> None:
     assert above_zero("0.5") == 0.5
     for wrong in ("fast", "0", "-1", "inf", "nan"):

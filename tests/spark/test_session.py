@@ -101,6 +101,13 @@ def test_a_job_without_a_network_ends_in_a_sentence_and_leaves_nothing(
     assert [path for path in no_network.rglob("*") if path.is_file()] == []
 
 
+def test_an_empty_variable_for_the_connector_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(jars.CONNECTOR, raising=False)
+    default = jars.coordinates("kafka")
+    monkeypatch.setenv(jars.CONNECTOR, "")
+    assert jars.coordinates("kafka") == default
+
+
 def test_a_newer_spark_whose_connector_no_repository_has_ends_in_a_sentence(
     no_network: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
