@@ -368,9 +368,10 @@ def _first_scram_users(texts: Sequence[str], disk: Disk, node: Node) -> tuple[Me
     if has_metadata_log(disk, node.shared.metadata_directory):
         _log.info("The cluster exists already: --add-scram adds nothing to it")
         return ()
-    from broker.security.scram_option import new_decoy_secret
+    from controller.scram import DECOY_SECRET_BYTES, decoy_secret_record
 
-    return (*(_scram_user(text, disk) for text in texts), new_decoy_secret())
+    secret = node.shared.random.randbytes(DECOY_SECRET_BYTES)
+    return (*(_scram_user(text, disk) for text in texts), decoy_secret_record(secret))
 
 
 def _scram_user(text: str, disk: Disk) -> Message:

@@ -16,14 +16,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable
 
-from controller.scram import (
-    DECOY_SECRET_BYTES,
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
-    SCRAM_BY_NAME,
-    credential_from,
-    decoy_secret_record,
-)
+from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_BY_NAME, credential_from
 from protocol.records.metadata import UserScramCredentialRecord
 
 _OPTION = re.compile(r"([A-Za-z0-9-]+)=\[(.*)\]", re.DOTALL)
@@ -70,13 +63,6 @@ def new_salt() -> bytes:
     import ssl
 
     return ssl.RAND_bytes(_SALT_BYTES)
-
-
-def new_decoy_secret() -> UserScramCredentialRecord:
-    """Return the record of a new secret of decoys, of random bytes of OpenSSL."""
-    import ssl
-
-    return decoy_secret_record(ssl.RAND_bytes(DECOY_SECRET_BYTES))
 
 
 def _parts(text: str) -> dict[str, str]:
