@@ -18,6 +18,8 @@ EXAMPLES = """
 _TIMEOUT = "10s"
 _ANSWER_S = 5.0
 """The time that a broker may take to answer that a wait was in vain."""
+_LONGEST_S = 600.0
+"""The longest wait that a broker accepts; a longer one is several requests."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
         if left_s <= 0:
             expected = f"{amount_of(options.hits, 'hit')} expected within {options.timeout / 1000:g} s"
             raise CommandError(f"{expected}, {hits} seen; `barnabas trace` shows the last requests")
-        _wait_for_one(rules, seen, left_s)
-    print(f"{amount_of(hits, 'hit')}")
+        _wait_for_one(rules, seen, min(left_s, _LONGEST_S))
+    print(amount_of(hits, "hit"))
     return 0
 
 
 def _wait_for_one(rules: list[InstalledRule], seen: list[int], left_s: float) -> None:
-    """Return after the next hit of any rule, or at the end of the time; CommandError if a broker refuses."""
+    """Return after the next hit of any rule, or after `left_s`; CommandError if a broker refuses."""
     from barnabas.testing import ClusterError
     from barnabas.testing._control import first_ready
 

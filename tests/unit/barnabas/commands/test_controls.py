@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 from confluent_kafka import Producer
 
+from barnabas.commands.fault import wait
 from barnabas.testing import Cluster
 from tests.broker_process import COMMAND
 from tests.repo.tree import ROOT
@@ -80,6 +82,22 @@ def test_a_rule_holds_requests_until_they_are_released(controlled: Command, clus
     assert (unknown.status, f"there is no rule {held}; there are: {other}\n" in unknown.err) == (1, True)
     assert controlled("fault", "clear") == (0, "removed 2 rules\n", "")
     assert "there is no rule to wait for; `barnabas fault add` adds one" in controlled("fault", "wait").err
+
+
+def test_a_wait_may_be_longer_than_brokers_let_a_request_wait(
+    controlled: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = cluster.topic().name
+    wait_for_one = wait._wait_for_one
+
+    def produce_and_wait(*arguments: Any) -> None:
+        produce(cluster, topic)
+        wait_for_one(*arguments)
+
+    monkeypatch.setattr(wait, "_wait_for_one", produce_and_wait)
+    controlled("fault", "add", "Produce", "--topic", topic, "--delay-ms", "1")
+    assert controlled("fault", "wait", "--timeout", "1h") == (0, "1 hit\n", "")
+    controlled("fault", "clear")
 
 
 def test_a_rule_of_a_command_has_what_a_rule_of_the_api_has(controlled: Command) -> None:
