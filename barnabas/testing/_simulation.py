@@ -89,8 +89,8 @@ def _listed(faults: Mapping[str, int]) -> str:
     return f"{number} fault{'s' * (number > 1)}: {kinds}"
 
 
-finished: deque[SimulationRuns] = deque(maxlen=100)
-"""The last calls of `simulate` that have returned, for the report of a test; the pytest plugin empties it."""
+finished: deque[str] = deque(maxlen=100)
+"""The runs of the last calls of `simulate`, as text for the report of a test; the pytest plugin empties it."""
 
 
 class Simulation(NamedTuple):

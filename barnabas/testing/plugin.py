@@ -174,7 +174,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     simulation = sys.modules.get("barnabas.testing._simulation")
     if simulation is not None and simulation.finished:
-        report.sections.append(("simulate", "\n".join(map(str, simulation.finished))))
+        report.sections.append(("simulate", "\n".join(simulation.finished)))
         simulation.finished.clear()
     if report.failed:
         for name, watched in item.config.stash[_WATCHED].items():

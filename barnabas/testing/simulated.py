@@ -194,7 +194,7 @@ def simulate(
     seeds = _seeds(seed)
     chosen = _faults(faults, brokers)
     runs = run_seeds(Simulation(main, brokers, chosen, fault_interval, mapping("config", config), limit), seeds)
-    finished.append(runs)
+    finished.append(str(runs))
     spared = [run for run in runs if chosen and not run.timeline]
     if len(spared) > len(runs) / 2:
         warnings.warn(
@@ -218,9 +218,10 @@ def _seeds(seed: int | Iterable[int]) -> list[int]:
     """Return the seeds of the environment, or of the argument; TypeError or ValueError unless they are numbers."""
     given = os.environ.get(SEED_VARIABLE, "").strip()
     if given:
-        if not given.isdecimal():
-            raise ValueError(f"{SEED_VARIABLE}={given}: it has to be a whole number, the seed of the run")
-        return [int(given)]
+        try:
+            return [int(given)]
+        except ValueError:
+            raise ValueError(f"{SEED_VARIABLE}={given}: it has to be a whole number, the seed of the run") from None
     if isinstance(seed, int):
         return [whole_number("seed", seed)]
     if isinstance(seed, str | bytes) or not isinstance(seed, Iterable):

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+import weakref
 from functools import partial
 from pathlib import Path
 
@@ -121,9 +122,10 @@ def test_a_run_longer_than_the_limit_fails() -> None:
         once(waits_for_ever, limit=20)
 
 
-def test_the_variable_replaces_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BARNABAS_SEED", "12")
-    assert [run.seed for run in once(cannot_be_sent, seed=range(100))] == [12]
+@pytest.mark.parametrize("seed", [12, -12])
+def test_the_variable_replaces_the_seed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setenv("BARNABAS_SEED", str(seed))
+    assert [run.seed for run in once(cannot_be_sent, seed=range(100))] == [seed]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,13 @@ def test_runs_show_their_faults_and_how_long_they_were() -> None:
     assert second == str(runs[1])
     assert sum(runs.faults.values()) == sum(len(run.timeline) for run in runs)
     assert total.startswith(f"2 seeds: {runs[0].seconds + runs[1].seconds:.3f} s of simulated time, ")
+
+
+def test_results_of_runs_are_not_kept_for_the_report() -> None:
+    runs = simulate(heals_at_once, seed=1, brokers=1, faults=["reset"])
+    kept = weakref.ref(runs)
+    del runs
+    assert kept() is None
 
 
 def test_runs_without_a_fault_are_warned_of() -> None:
