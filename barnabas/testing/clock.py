@@ -33,10 +33,10 @@ class Clock:
         self,
         delta: timedelta | None = None,
         *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
+        days: float | None = None,
+        hours: float | None = None,
+        minutes: float | None = None,
+        seconds: float | None = None,
     ) -> None:
         """Advance the clock; return when every timer that became due has fired, in the order of the deadlines.
 
@@ -47,9 +47,9 @@ class Clock:
         """
         if not isinstance(delta, timedelta | None):
             raise TypeError(f"advance({delta!r}): which unit? write for example advance(seconds={delta!r})")
-        if delta is None and days == hours == minutes == seconds == 0:
+        if all(part is None for part in (delta, days, hours, minutes, seconds)):
             raise TypeError("advance() has no time: write for example advance(hours=25), or give a timedelta")
-        by = (delta or timedelta()) + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        by = (delta or timedelta()) + timedelta(days or 0, hours=hours or 0, minutes=minutes or 0, seconds=seconds or 0)
         if by < timedelta():
             raise ValueError(
                 f"the clock cannot go back by {-by}: start the brokers again, and it has the system's time"

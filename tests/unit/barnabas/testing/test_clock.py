@@ -48,6 +48,13 @@ def test_a_time_without_a_unit_is_refused(one: Cluster, given: tuple[Any, ...], 
     assert one.clock.advanced == before
 
 
+def test_a_time_of_zero_changes_nothing(one: Cluster) -> None:
+    before = one.clock.advanced
+    one.clock.advance(seconds=0)
+    one.clock.advance(timedelta())
+    assert one.clock.advanced == before
+
+
 def test_a_broker_that_starts_again_has_the_clock_of_the_others(three: Cluster) -> None:
     topic = three.topic(partitions=3)
     three.brokers[2].kill()
