@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
+
+from barnabas._arguments import did_you_mean as most_similar
 
 
 def wrong_type(name: str, value: object, needed: str) -> TypeError:
@@ -43,5 +44,4 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return "; did you mean X?" for the known word closest to `word`, or the list of the known ones."""
     names = list(known)
-    close = get_close_matches(str(word), names, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names)}"
+    return most_similar(str(word), names) or f"; there are: {', '.join(names)}"
