@@ -7,6 +7,8 @@ the configured source only, never from the token. Pure; the package joserfc does
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from broker.security.oauthbearer import BearerToken, InvalidToken
 # No `none`, and no HMAC: a public key must never be the secret of a signature (CVE-2015-9235).
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _PARTS = 3
+_MAX_CLAIMED_BYTES = 64 * 1024  # of the claims that are read from a token which was refused
 _MAX_LIFETIME_MS = (1 << 63) - 1  # what fits into the response
 
 
@@ -44,7 +47,14 @@ class JwtValidator:
         self._on_unknown_key = on_unknown_key
 
     def validate(self, token: str, now_ms: int) -> BearerToken:
-        """Return the user and the lifetime of a token; `InvalidToken` if it is not accepted."""
+        """Return the user and the lifetime of a token; `InvalidToken`, with the user it claims, if not accepted."""
+        try:
+            return self._validate(token, now_ms)
+        except InvalidToken as error:
+            error.user = _claimed_user(token, self._expected.user_claim)
+            raise
+
+    def _validate(self, token: str, now_ms: int) -> BearerToken:
         if token.count(".") != _PARTS - 1:
             raise InvalidToken("it is not a signed JWT")
         try:
@@ -85,3 +95,15 @@ class JwtValidator:
         if expected.audiences:
             required["aud"] = {"essential": True, "values": list(expected.audiences)}
         return jwt.JWTClaimsRegistry(now=now_ms // 1000, leeway=expected.clock_skew_s, **required)
+
+
+def _claimed_user(token: str, claim: str) -> str:
+    """Return the user in a token that was refused, for the log only; "" if it has none that can be read."""
+    try:
+        _, payload, *_ = token.split(".")
+        if len(payload) > _MAX_CLAIMED_BYTES:
+            return ""
+        user = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))[claim]
+    except Exception:  # whatever damaged claims make the decoders raise
+        return ""
+    return user if isinstance(user, str) else ""

@@ -25,7 +25,14 @@ _AUTH = re.compile(r"(?:^|\x01)auth=")
 
 
 class InvalidToken(Exception):  # noqa: N818 - the server's answer, not a failure of the broker
-    """A bearer token is not accepted; the message is for the log and has no part of the token's signature."""
+    """A bearer token is not accepted; the message is for the log and has no part of the token's signature.
+
+    `user` is the unverified name in the token, empty if it has none.
+    """
+
+    def __init__(self, message: str, user: str = "") -> None:
+        super().__init__(message)
+        self.user = user
 
 
 class BearerToken(NamedTuple):
@@ -45,31 +52,31 @@ class OAuthBearerServer:
     def __init__(self, validate: Callable[[str], BearerToken]) -> None:
         """`validate` returns the validated token, or raises `InvalidToken`."""
         self._validate = validate
-        self._refusal: str | None = None
+        self._refusal: MechanismError | None = None
         self.user: str | None = None
         self.credential_lifetime_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
         """Authenticate by the client's token, or end a failed authentication."""
         if self._refusal is not None:
-            raise MechanismError(f"Invalid OAuth bearer token: {self._refusal}")
+            raise self._refusal
         try:
             match = _FIRST.fullmatch(token.decode())
         except UnicodeDecodeError:
             match = None
         if match is None or _AUTH.search(match[2] + match[5]):
             raise MechanismError("Invalid OAUTHBEARER client first message")
-        authorization_id, bearer_token = match[1] or "", match[4]
+        claimed, bearer_token = (match[1] or "").replace("=2C", ",").replace("=3D", "="), match[4]
         try:
             found = self._validate(bearer_token)
         except InvalidToken as error:
-            self._refusal = str(error)
+            self._refusal = MechanismError(f"Invalid OAuth bearer token: {error}", error.user or claimed)
             return INVALID_TOKEN
-        claimed = authorization_id.replace("=2C", ",").replace("=3D", "=")
         if claimed and claimed != found.user:
             raise AuthenticationError(
                 f"Authentication failed: Client requested an authorization id ({claimed}) that is different from the "
-                f"token's principal name ({found.user})"
+                f"token's principal name ({found.user})",
+                found.user,
             )
         self.user, self.credential_lifetime_ms = found
         return b""

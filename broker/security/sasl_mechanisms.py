@@ -15,7 +15,7 @@ PLAIN = "PLAIN"
 
 
 class AuthenticationError(Exception):
-    """The client is not authenticated; the message is for the client, `user` the name that it claims, for the log."""
+    """The client is not authenticated; the message is for the client, `user` for the log: the name that it claims."""
 
     def __init__(self, message: str, user: str = "") -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class PlainServer:
             raise MechanismError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, user, password = parts
         if not user or not password:
-            raise MechanismError(f"Authentication failed: {'password' if user else 'username'} not specified")
+            raise MechanismError(f"Authentication failed: {'password' if user else 'username'} not specified", user)
         expected = self._users.get(user)
         equal = hmac.compare_digest(
             password.encode(), (password[::-1] + "x" if expected is None else expected).encode()

@@ -25,6 +25,8 @@ _CLIENT_FINAL = re.compile(rf"(c=({_BASE64}),r=({_NONCE}){_EXTENSIONS}),p=({_BAS
 _SERVER_FIRST = re.compile(rf"r=({_NONCE}),s=({_BASE64}),i=([1-9][0-9]*){_EXTENSIONS}")
 _SERVER_FINAL = re.compile(rf"(?:e=([^\0,]+)|v=({_BASE64})){_EXTENSIONS}")
 
+_NONCE_TWICE = " It has the client's part twice, as librdkafka before 2.6.1 sends it: update librdkafka"
+
 
 class ScramServer:
     """SCRAM, by stored credentials; by those of delegation tokens with the extension `tokenauth=true`."""
@@ -64,10 +66,14 @@ class ScramServer:
     def respond(self, token: bytes) -> bytes:
         """Return the server's first or final message."""
         try:
-            text = token.decode()
-        except UnicodeDecodeError:
-            raise MechanismError("Invalid SCRAM message: not UTF-8") from None
-        return self._final(text, self._credential) if self._credential is not None else self._first(text)
+            try:
+                text = token.decode()
+            except UnicodeDecodeError:
+                raise MechanismError("Invalid SCRAM message: not UTF-8") from None
+            return self._final(text, self._credential) if self._credential is not None else self._first(text)
+        except MechanismError as error:
+            error.user = error.user or self._claimed  # that of the first message
+            raise
 
     def _first(self, text: str) -> bytes:
         match = _CLIENT_FIRST.fullmatch(text)
@@ -97,7 +103,8 @@ class ScramServer:
         without_proof, binding, nonce, proof_text = match.groups()
         binding_bytes, proof = _decoded(binding), _decoded(proof_text)
         if nonce != self._nonce:
-            raise MechanismError("Invalid client nonce in the final client message.")
+            hint = _NONCE_TWICE if nonce.endswith(self._nonce) else ""
+            raise MechanismError(f"Invalid client nonce in the final client message.{hint}")
         if binding_bytes != self._binding:
             raise MechanismError("Invalid channel binding in the final client message")
         mechanism, known, token = self._mechanism, self._known, None
@@ -108,15 +115,15 @@ class ScramServer:
         message = self._messages + b"," + without_proof.encode()
         signature = mechanism.hmac(credential.stored_key, message)
         if len(proof) != len(signature):
-            raise MechanismError("Invalid client credentials", self._claimed)
+            raise MechanismError("Invalid client credentials")
         client_key = _xor(signature, proof)
         valid = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not valid or not known:
-            raise MechanismError("Invalid client credentials", self._claimed)
+            raise MechanismError("Invalid client credentials")
         if token is None:
             self.user = self._claimed
         elif token.lifetime_ms < 0:
-            raise MechanismError("The delegation token has expired", self._claimed)
+            raise MechanismError("The delegation token has expired")
         else:
             self.user, self.credential_lifetime_ms = token.owner, token.lifetime_ms
         return b"v=" + b64encode(mechanism.hmac(credential.server_key, message))

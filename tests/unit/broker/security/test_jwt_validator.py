@@ -136,6 +136,22 @@ def test_user_that_is_no_name_is_refused(user: object) -> None:
         validate(PROVIDER.token(now_s=NOW_S, sub=user))
 
 
+@pytest.mark.parametrize("claims", [{"aud": "billing"}, {"exp": NOW_S - 100}, {"iss": None}], ids=str)
+def test_refused_token_names_the_user_that_it_claims(claims: dict[str, object]) -> None:
+    with pytest.raises(InvalidToken) as refused:
+        validate(PROVIDER.token(now_s=NOW_S - 1000, sub="mallory\nRefused", **claims))
+    assert refused.value.user == "mallory\nRefused"  # the log escapes it
+
+
+@pytest.mark.parametrize(
+    "payload", [b"[]", b"7", b"{}", b'{"sub": 7}', b"\xff", b"[" * 30_000, b'{"sub": "%s"}' % (b"a" * 70_000)]
+)
+def test_refused_token_without_a_readable_user_names_none(payload: bytes) -> None:
+    with pytest.raises(InvalidToken) as refused:
+        validate(f"e30.{base64.urlsafe_b64encode(payload).decode().rstrip('=')}.AAAA")
+    assert refused.value.user == ""
+
+
 @pytest.mark.parametrize("token", ["", ".", "..", "a.b.c", "a.b.c.d.e", "é.é.é", "e30.e30.", "A" * 5000, "." * 5000])
 def test_garbage_is_refused(token: str) -> None:
     with pytest.raises(InvalidToken):

@@ -8,7 +8,7 @@ from broker.security.sasl_mechanisms import AuthenticationError, MechanismError
 
 def validate(token: str) -> BearerToken:
     if token != "good.token":
-        raise InvalidToken("bad signature")
+        raise InvalidToken("bad signature", "mallory" if token == "forged.token" else "")
     return BearerToken("alice", 5000)
 
 
@@ -36,8 +36,9 @@ def test_invalid_token_is_answered_and_then_fails_without_its_reason_for_the_cli
     server = OAuthBearerServer(validate)
     assert server.respond(b"n,,\x01auth=Bearer forged.token\x01\x01") == INVALID_TOKEN
     assert server.user is None
-    with pytest.raises(MechanismError, match="bad signature"):
+    with pytest.raises(MechanismError, match="bad signature") as refused:
         server.respond(b"\x01")
+    assert refused.value.user == "mallory"
     with pytest.raises(MechanismError):  # a second token on the same exchange
         server.respond(b"n,,\x01auth=Bearer good.token\x01\x01")
     assert server.user is None
@@ -45,9 +46,18 @@ def test_invalid_token_is_answered_and_then_fails_without_its_reason_for_the_cli
 
 def test_authorization_id_of_another_user_is_refused() -> None:
     server = OAuthBearerServer(validate)
-    with pytest.raises(AuthenticationError, match=r"authorization id \(admin\)"):
+    with pytest.raises(AuthenticationError, match=r"authorization id \(admin\)") as refused:
         server.respond(b"n,a=admin,\x01auth=Bearer good.token\x01\x01")
+    assert refused.value.user == "alice"
     assert server.user is None
+
+
+def test_token_without_a_user_is_refused_with_the_authorization_id_as_the_user() -> None:
+    server = OAuthBearerServer(validate)
+    assert server.respond(b"n,a=bob=2C,\x01auth=Bearer other.token\x01\x01") == INVALID_TOKEN
+    with pytest.raises(MechanismError, match="bad signature") as refused:
+        server.respond(b"\x01")
+    assert refused.value.user == "bob,"
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,22 @@ def test_damaged_first_message_is_refused(first: bytes) -> None:
         b"c=biws,r=client,p=AAAA",
         b"c=eSws,r=clientserver,p=AAAA",
         b"c=biws,r=clientserver,p=AAAA",
+        b"\xff",
     ],
 )
 def test_damaged_final_message_is_refused(final: bytes) -> None:
     server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server", DECOYS.of)
     server.respond(b"n,,n=user,r=client")
-    with pytest.raises(MechanismError):
+    with pytest.raises(MechanismError) as refused:
         server.respond(final)
+    assert refused.value.user == "user"  # that of the first message, for the log
+
+
+def test_nonce_of_older_librdkafka_is_refused_with_the_version_to_update_to() -> None:
+    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server", DECOYS.of)
+    server.respond(b"n,,n=user,r=client")
+    with pytest.raises(MechanismError, match=r"Invalid client nonce .* librdkafka before 2\.6\.1"):
+        server.respond(b"c=biws,r=clientclientserver,p=AAAA")
 
 
 @pytest.mark.parametrize(
