@@ -1,7 +1,8 @@
 """Exchanges as JSON and as lines of text.
 
 Fields that have their defaults are left out, error codes have their names, ids of topics their text, and records are
-described by their batches.
+described by their batches. Secrets are redacted, because transcripts end in the output of tests: tokens of SASL, salted
+passwords, HMACs of delegation tokens, requests in envelopes, and values of settings that DescribeConfigs does not show.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
+from controller.configs.group import GROUP_CONFIGS
+from controller.configs.listener_names import without_listener
 from protocol.api import APIS, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode
 from protocol.fields import Field, fields_of
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 _SIZE_BYTES = 4
 _DAY_MS = 24 * 3_600_000
+_REDACTED = "(redacted)"
+_SECRETS = frozenset({"auth_bytes", "hmac", "request_data", "response_data", "salted_password"})
 _CODES = ("error_code", "partition_error_code")
 _NAMES = {int(code): code.name for code in ErrorCode}
 
@@ -106,7 +113,19 @@ def _size(frame: Frame) -> dict[str, Any]:
 
 
 def _shown(struct: Any, version: int) -> dict[str, Any]:
-    return {field.name: _value(field, value, version) for field, value in _set_fields(struct, version)}
+    found = {field.name: _value(field, value, version) for field, value in _set_fields(struct, version)}
+    secrets = _SECRETS & found.keys()
+    if isinstance(found.get("value"), str) and _is_secret_setting(found.get("name", "")):
+        secrets |= {"value"}
+    return found | dict.fromkeys(secrets, _REDACTED)
+
+
+def _is_secret_setting(name: str) -> bool:
+    """Return whether a setting has a secret value; as in DescribeConfigs, an unknown one has."""
+    if any(name in known for known in (TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)):
+        return False
+    definition = BROKER_CONFIGS.get(without_listener(name))
+    return definition is None or definition.sensitive
 
 
 def _set_fields(struct: Any, version: int) -> Iterator[tuple[Field, Any]]:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from broker.control.transcript.decoding import described, line_of
+from broker.control.transcript.exchange import Exchange
+from broker.dispatch import encode_response
 from protocol.api import ApiKey
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.fetch import FetchRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.record_batch import build_batch
+from protocol.schema import Message
 from tests.unit.broker.control.controlled_broker import ControlledBroker, document
 
 
@@ -166,3 +179,89 @@ def test_a_damaged_request_is_shown_as_undecodable(broker: ControlledBroker) -> 
 def test_an_unknown_api_is_refused(broker: ControlledBroker) -> None:
     refused = broker.get("/v1/transcript?api=Prodce")
     assert refused.message == "api: this broker serves no API Prodce; did you mean Produce?"
+
+
+SECRET = "top-secret"
+JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_admin="{SECRET}";'
+
+
+def alteration(key: ApiKey, version: int, **values: str) -> tuple[ApiKey, int, dict[str, Any]]:
+    """Return a request that alters settings of broker 1."""
+    resource: Any = (AlterConfigsRequest if key is ApiKey.ALTER_CONFIGS else IncrementalAlterConfigsRequest).Resource
+    operation = {} if key is ApiKey.ALTER_CONFIGS else {"config_operation": 0}
+    configs = [resource.Config(name=name, value=value, **operation) for name, value in values.items()]
+    resources = [resource(resource_type=4, resource_name="1", configs=configs)]
+    return key, version, {"resources": resources, "validate_only": True}
+
+
+def test_secrets_are_redacted_as_json_and_as_text(broker: ControlledBroker) -> None:
+    secret = SECRET.encode()
+    names = ("listener.name.plaintext.plain.sasl.jaas.config", "ssl.keystore.key", "own.plugin.password")
+    scram = AlterUserScramCredentialsRequest.Upsertion(
+        name="alice", mechanism=1, iterations=4096, salt=b"salt", salted_password=secret
+    )
+    requests: list[tuple[ApiKey, int, dict[str, Any]]] = [
+        alteration(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **dict.fromkeys(names, JAAS)),
+        alteration(ApiKey.ALTER_CONFIGS, 2, **dict.fromkeys(names, JAAS)),
+        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {"deletions": [], "upsertions": [scram]}),
+        (ApiKey.RENEW_DELEGATION_TOKEN, 2, {"hmac": secret, "renew_period_ms": -1}),
+        (ApiKey.EXPIRE_DELEGATION_TOKEN, 2, {"hmac": secret, "expiry_time_period_ms": -1}),
+        (ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": secret}),
+    ]
+    for key, version, fields in requests:
+        with contextlib.suppress(asyncio.IncompleteReadError):  # a listener without SASL closes the connection
+            broker.call(key, version, **fields)
+    found = read(broker)
+    assert len(found) == len(requests)
+    texts = [json.dumps(found), broker.wait(broker.text("/v1/transcript?format=text"))]
+    for text in texts:
+        assert not {SECRET, secret.hex()} & {part for part in (SECRET, secret.hex()) if part in text}
+        assert text.count("(redacted)") == 2 * len(names) + 4
+    [altered] = found[0]["request"]["resources"]
+    assert [config["name"] for config in altered["configs"]] == list(names)
+
+
+def test_tokens_in_responses_and_requests_in_envelopes_are_redacted() -> None:
+    secret = SECRET.encode()
+    token = CreateDelegationTokenResponse(
+        principal_type="User",
+        principal_name="alice",
+        issue_timestamp_ms=1,
+        expiry_timestamp_ms=1,
+        max_timestamp_ms=1,
+        token_id="id",
+        hmac=secret,
+    )
+    envelope = EnvelopeRequest(request_data=secret, request_principal=None, client_host_address=b"")
+    pairs: list[tuple[ApiKey, int, Message, Message]] = [
+        (ApiKey.CREATE_DELEGATION_TOKEN, 3, CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), token),
+        (ApiKey.ENVELOPE, 0, envelope, EnvelopeResponse(response_data=secret)),
+        (
+            ApiKey.SASL_AUTHENTICATE,
+            2,
+            SaslAuthenticateRequest(auth_bytes=secret),
+            SaslAuthenticateResponse(error_message=None, auth_bytes=secret),
+        ),
+    ]
+    for key, version, request, response in pairs:
+        header = RequestHeader(key, version, 1, "test")
+        exchange = Exchange(1, header, "h", memoryview(encode_request_header(header) + request.encode(version)), 0)
+        exchange.end(encode_response(header, response), 1.0)
+        for shown in (json.dumps(described(exchange, 1)), line_of(exchange)):
+            assert "undecodable" not in shown
+            assert shown.count("(redacted)") == (1 if key is ApiKey.CREATE_DELEGATION_TOKEN else 2)
+            assert secret.hex() not in shown
+
+
+def test_values_of_other_settings_are_shown(broker: ControlledBroker) -> None:
+    values = {"log.retention.ms": "1000", "listener.name.plaintext.max.connections": "7"}
+    key, version, fields = alteration(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **values)
+    broker.call(key, version, **fields)
+    config = CreateTopicsRequest.Topic.Config(name="retention.ms", value="2000")
+    topic = CreateTopicsRequest.Topic(
+        name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[config]
+    )
+    broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=5_000, validate_only=True)
+    altered, created = read(broker)
+    assert [one["value"] for one in altered["request"]["resources"][0]["configs"]] == ["1000", "7"]
+    assert created["request"]["topics"][0]["configs"] == [{"name": "retention.ms", "value": "2000"}]
