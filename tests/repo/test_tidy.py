@@ -128,7 +128,6 @@ TESTED_ELSEWHERE = {
     "broker/security/security_error.py": "tests/unit/broker/security/test_key_stores.py",
     "broker/handlers/controller_command.py": "tests/unit/broker/test_routes.py",
     "broker/handlers/produce_appends.py": "tests/unit/broker/handlers/test_produce.py",
-    "broker/shared_server.py": "tests/unit/broker/test_main.py",
     "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/controller_server.py": "tests/unit/broker/test_whole_cluster.py",
     "broker/monitoring/monitored.py": "tests/unit/broker/monitoring/test_monitor.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -394,3 +395,33 @@ def test_connection_may_end_while_a_token_is_hashed(
 
     run(steps())
     assert not caplog.records
+
+
+def test_connection_may_end_while_a_refusal_after_a_hash_is_delayed(run: Run, serving: Serving) -> None:
+    mechanism, log = Hashed(), AuthenticationLog("SASL")
+    options = SaslOptions(lambda: ("PLAIN",), lambda _: mechanism, lambda _: 0)
+    unhandled: list[dict[str, Any]] = []
+
+    async def steps() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unhandled.append(context))
+        async with serving(
+            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.05, log=log)
+        ) as served:
+            client = await served.connect()
+            await handshake(client)
+            others = asyncio.all_tasks()
+            client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
+            while not log.failed:  # noqa: ASYNC110 - the counter has no event
+                await asyncio.sleep(0)
+            [connection] = served.server.connections
+            connection.abort()
+            assert await client.closed()
+            refusing = asyncio.all_tasks() - others
+            assert len(refusing) == 1
+            await asyncio.wait(refusing)
+            refusing.clear()
+            gc.collect()
+
+    run(steps())
+    assert unhandled == []
