@@ -28,7 +28,7 @@ rm -rf -- "$0"
 def make_directory() -> tuple[str, int, subprocess.Popen[bytes]]:
     """Return the path of a new directory, the descriptor that keeps it, and the process that will delete it.
 
-    OSError if the directory or the shell cannot be started; nothing is left behind, after an interrupt neither.
+    OSError if the directory cannot be made or the shell not started. Nothing is left behind then, or at an interrupt.
     """
     path = os.path.join(gettempdir(), f"barnabas-{os.urandom(NAME_BYTES).hex()}")
     read, write = os.pipe()

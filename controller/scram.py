@@ -56,9 +56,9 @@ def credential_from(mechanism: ScramMechanism, salt: bytes, salted_password: byt
 
 
 def decoy_secret_record(secret: bytes) -> UserScramCredentialRecord:
-    """Return the record that stores the secret from which all brokers derive decoys, as long as the cluster lasts.
+    """Return the record of the secret from which all brokers of the cluster derive decoys.
 
-    It has the form of a credential, so that Apache Kafka reads it too.
+    It has the form of a credential, which Apache Kafka can read.
     """
     user, mechanism = DECOY_KEY
     no_key = bytes(DECOY_SECRET_BYTES)

@@ -133,7 +133,7 @@ class SaslAuthenticator:
 
     @property
     def hashing(self) -> Callable[[], object] | None:
-        """What has to run in a thread before the client's next token is handled; None if there is nothing."""
+        """Return the function to run in a thread before the client's next token is handled; None if there is none."""
         return None if self._mechanism is None else self._mechanism.hashing
 
     def versions_sent(self) -> None:

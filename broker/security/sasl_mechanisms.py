@@ -42,7 +42,7 @@ class ServerMechanism(Protocol):
 
     @property
     def hashing(self) -> Callable[[], object] | None:
-        """What takes milliseconds, and has to run in a thread before the next `respond`; None if there is nothing."""
+        """Return the function to run in a thread before the next `respond`; None if that takes no milliseconds."""
 
     def respond(self, token: bytes) -> bytes:
         """Return the token for the client."""

@@ -58,7 +58,7 @@ class ScramServer:
 
     @property
     def hashing(self) -> Callable[[], object] | None:
-        """What makes the credential of a token, after the challenge."""
+        """Return the function that makes the credential of a challenged token; None if it is not needed."""
         if self._tokens is None or self._credential is None or not self.token_authenticated:
             return None
         return self._tokens.hashing(self._mechanism, self._claimed)

@@ -1,11 +1,11 @@
 """Decoys: the credentials by which users without one are challenged, so that clients cannot tell who has one.
 
 A decoy has iterations and a salt as stored credentials have them: bytes of the same number, or text as Apache Kafka's
-tools make it. It is derived from a random secret in the metadata log (`controller.scram.DECOY_KEY`), which the first
-credential brings with it: all brokers give a user the same decoy, always, whatever becomes of other users' credentials
-of the same forms. The metadata log of Apache Kafka has no such secret: until a credential is altered it is the server
-key of the first user by name. Without any credential it is random, and lasts as long as the process; there are no users
-to tell apart then.
+tools make it. It is derived from a random secret (`controller.scram.DECOY_KEY`) that is stored in the metadata log with
+the first credential. So all brokers give a user the same decoy, also after a restart, and while other users are changed
+to credentials of the same forms. A metadata log of Apache Kafka has no such secret: until a credential is altered, the
+secret is the server key of the first user by name. Without any credential it is random, and lasts as long as the
+process; there are no users to tell apart then.
 
 Pure. Source: RFC 5802 has no rule for unknown users; `ScramFormatter.secureRandomString` is the form of Kafka's salts.
 """

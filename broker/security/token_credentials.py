@@ -53,17 +53,17 @@ class TokenCredentials:
         return TokenCredential(token.owner.removeprefix(_USER), lifetime_ms, credential)
 
     def hashing(self, mechanism: ScramMechanism, token_id: str) -> Callable[[], object] | None:
-        """Return what makes the credential of a token, for a thread; None if `of` need not make it."""
+        """Return the function that makes the credential of a token, to run in a thread; None if it is not needed."""
         tokens = self._tokens()
         if token_id not in tokens or (mechanism.name, token_id) in self._made:
             return None
         if len(self._made) > 4 * len(tokens):
-            # A thread that adds one meanwhile adds it in vain.
+            # A credential that a thread adds meanwhile is lost: `of` makes it again.
             self._made = {key: self._made[key] for key in tuple(self._made) if key[1] in tokens}
         return partial(self._made_of, mechanism, token_id)
 
     def decoy_of(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        """Return what an id is challenged with, and refused by if it has no token: no password matches it."""
+        """Return the credential by which each id is challenged, and one without a token refused: no password fits."""
         no_key = bytes(len(mechanism.hash(b"")))
         return ScramCredential(self._salt(mechanism, token_id), no_key, no_key, MIN_ITERATIONS)
 

@@ -1,7 +1,7 @@
 """Changes of users' SCRAM credentials (KIP-554; Kafka: `ScramControlManager`).
 
 A user that a request names twice is refused; the changes of the other users are made. The client has salted and hashed
-the password; what is stored does not show it. The first credential brings the secret of decoys with it.
+the password; what is stored does not show it. The secret of decoys is stored with the first credential.
 """
 
 from __future__ import annotations
