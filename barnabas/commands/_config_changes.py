@@ -15,9 +15,9 @@ from barnabas.commands._configs import (
     APPEND,
     DELETE,
     SET,
-    UNKNOWN_TYPE,
     Change,
     Setting,
+    definition_of,
     describe_a_broker,
     describe_configs,
 )
@@ -92,7 +92,8 @@ def outcomes(client: Admin, of: str, changes: Sequence[Change], known: Mapping[s
         else:
             after = _changed(change, before)
         # Brokers return an unknown setting as sensitive, with an unknown type.
-        sensitive = setting is not None and setting.sensitive and setting.type != UNKNOWN_TYPE
+        definition = definition_of(change.name, known)
+        sensitive = definition is not None and definition.sensitive
         found[change.name] = Outcome(
             change.name,
             before,

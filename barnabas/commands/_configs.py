@@ -35,6 +35,7 @@ SOURCES = {
 }
 UNKNOWN_TYPE = "unknown"  # the type of a setting that the broker does not know
 TYPES = (UNKNOWN_TYPE, "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+_LISTENER = "listener.name."  # the beginning of the name of a setting of a single listener
 OWN_SOURCES = (1, 2, 3, 4, 6, 7, 8)
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -129,6 +130,31 @@ def describe_a_broker(client: Admin, names: Sequence[str] | None = None) -> list
     raise failure
 
 
+def definition_of(name: str, known: Mapping[str, Setting]) -> Setting | None:
+    """Return the setting of that name or, for one of a single listener, the setting that it overrides there.
+
+    `listener.name.ssl.ssl.keystore.location` overrides `ssl.keystore.location`; before some settings of SASL there is a
+    mechanism, too. None if the brokers know neither.
+    """
+    _, rest = _of_listener(name)
+    names = (name, rest, rest.partition(".")[2])
+    return next((known[one] for one in names if one in known and known[one].type != UNKNOWN_TYPE), None)
+
+
+def closest_setting(name: str, known: Mapping[str, Setting]) -> str:
+    """Return "; did you mean X?" for the known setting closest to `name`, or "" if none is close."""
+    listener, rest = _of_listener(name)
+    return did_you_mean(name, [listener + one for one in known]) if listener and rest else did_you_mean(name, known)
+
+
+def _of_listener(name: str) -> tuple[str, str]:
+    """Return the prefix of a setting of a single listener, and the rest of its name; ("", "") for another setting."""
+    if not name.startswith(_LISTENER):
+        return "", ""
+    listener, _, rest = name.removeprefix(_LISTENER).partition(".")
+    return f"{_LISTENER}{listener}.", rest
+
+
 def alter_configs(
     client: Admin, of: str, changes: Sequence[Change], known: Mapping[str, Setting], dry_run: bool
 ) -> str | None:
@@ -140,8 +166,8 @@ def alter_configs(
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
     for change in changes:
-        if change.operation != SET and change.name not in known:
-            return f"there is no setting {change.name!r}{did_you_mean(change.name, known)}"
+        if change.operation != SET and change.name not in known and definition_of(change.name, known) is None:
+            return f"there is no setting {change.name!r}{closest_setting(change.name, known)}"
     kind, name, node = _address(of)
     request = IncrementalAlterConfigsRequest(
         resources=[(kind, name, [(change.name, change.operation, change.value) for change in changes])],
@@ -150,7 +176,9 @@ def alter_configs(
     (response,) = send(client, request, node).responses
     if not response.error_code:
         return None
-    meant = "".join(did_you_mean(change.name, known) for change in changes if change.name not in known)
+    # Brokers accept unknown settings of theirs: the error has another cause.
+    unknown = () if of.startswith("broker") else [change.name for change in changes if change.name not in known]
+    meant = "".join(did_you_mean(name, known) for name in unknown)
     return f"{explain_code(response.error_code, response.error_message)}{meant}"
 
 

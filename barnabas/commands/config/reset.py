@@ -2,10 +2,17 @@
 
 import argparse
 
-from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._config_changes import is_set, loss_of_state, outcomes
-from barnabas.commands._configs import DELETE, Change, alter_configs, known_settings, resource
+from barnabas.commands._configs import (
+    DELETE,
+    Change,
+    alter_configs,
+    closest_setting,
+    definition_of,
+    known_settings,
+    resource,
+)
 from barnabas.commands._output import Report, WrongCall
 from barnabas.commands._unserved import controller_awaited
 
@@ -36,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
         own = [name for name, setting in known.items() if is_set(options.resource, setting)]
         names = own if options.all else list(dict.fromkeys(options.name))
         for name in names:
-            if name not in known:
-                report.failed(name, f"{options.resource} has no such setting{did_you_mean(name, known)}")
+            if name not in known and definition_of(name, known) is None:
+                report.failed(name, f"{options.resource} has no such setting{closest_setting(name, known)}")
                 return report.end()
         changes = [Change(name, DELETE) for name in names]
         found = outcomes(client, options.resource, changes, known)

@@ -2,7 +2,6 @@
 
 import argparse
 
-from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._config_changes import dynamic_setting, loss_of_state, notes, outcomes
 from barnabas.commands._configs import (
@@ -12,6 +11,8 @@ from barnabas.commands._configs import (
     UNKNOWN_TYPE,
     Change,
     alter_configs,
+    closest_setting,
+    definition_of,
     known_settings,
     resource,
 )
@@ -54,9 +55,9 @@ def run(options: argparse.Namespace) -> int:
                 failure += f"; {instead} can be set instead of {one.name}"
         report.failed(options.resource, failure)
         return report.end()
-    existing = {name for name, setting in known.items() if setting.type != UNKNOWN_TYPE}
-    for name in dict.fromkeys(one.name for one in options.change if one.name not in existing):
-        meant = did_you_mean(name, existing)
+    existing = {name: setting for name, setting in known.items() if setting.type != UNKNOWN_TYPE}
+    for name in dict.fromkeys(one.name for one in options.change if definition_of(one.name, existing) is None):
+        meant = closest_setting(name, existing)
         complain(options.command, f"{options.resource} has no setting {name}: it has no effect{meant}")
     did = "would alter" if options.dry_run else "altered"
     report.done(did, options.resource, notes(found), changes=[one.facts for one in found])

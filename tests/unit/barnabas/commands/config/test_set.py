@@ -139,3 +139,31 @@ def test_internal_topic_stays_compacted_without_force(barnabas: Command, transac
         assert barnabas(*line, "--force", "--dry-run").status == 0
     assert value(barnabas, of, "cleanup.policy") == "compact"
     assert barnabas("config", "set", of, "segment.ms=86400000", "--dry-run").status == 0
+
+
+def test_setting_of_a_listener_is_altered_without_a_warning(barnabas: Command) -> None:
+    for name, note in (
+        ("listener.name.plaintext.max.connections", "- -> 77"),
+        ("listener.name.plaintext.scram-sha-256.connections.max.reauth.ms", "- -> 77"),
+        ("listener.name.plaintext.ssl.key.password", "not shown, since it is sensitive"),
+    ):
+        shown = barnabas("config", "set", "broker/1", f"{name}=77", "--dry-run")
+        assert shown == (0, f"would alter broker/1: {name}: {note}\n", "")
+        assert barnabas("config", "reset", "broker/1", name).out == f"reset {name}: it was not set\n"
+
+
+def test_unknown_setting_of_a_listener_has_a_warning_with_the_listener_in_the_suggestion(barnabas: Command) -> None:
+    shown = barnabas("config", "set", "broker/1", "listener.name.plaintext.max.conections=77", "--dry-run")
+    meant = "did you mean listener.name.plaintext.max.connections?"
+    assert shown.status == 0
+    assert shown.err.endswith(
+        f"broker/1 has no setting listener.name.plaintext.max.conections: it has no effect; {meant}\n"
+    )
+
+
+def test_refused_setting_of_a_listener_has_no_suggestion(barnabas: Command) -> None:
+    shown = barnabas("config", "set", "broker/1", "listener.name.plaintext.max.connections=0")
+    assert shown == (1, "", "barnabas config set: broker/1: Invalid max.connections 0\n")
+    shown = barnabas("config", "set", "broker/1", "log.retntion.ms=5", "message.max.bytes=-1")
+    assert shown.status == 1
+    assert "did you mean" not in shown.err
