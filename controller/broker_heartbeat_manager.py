@@ -42,7 +42,7 @@ _STALL_MS = 300
 _NO_HEARTBEAT = "no heartbeat within broker.session.timeout.ms"
 _DISCONNECTED = "its connections were lost for barnabas.broker.disconnect.grace.ms"
 _EXITED = "its connections were lost, and its address refuses new ones"
-_RESTARTED = "it was started again, together with this controller"
+RESTARTED = "it was started again, together with this controller"
 
 
 class _Session:
@@ -159,7 +159,7 @@ class BrokerHeartbeatManager:
         if session is None or not session.presumed:
             return
         if started_together:
-            self._end_by(session, now_ms, _RESTARTED)
+            self._end_by(session, now_ms, RESTARTED)
         elif session.broker.endpoints == endpoints:
             self.unreachable(broker_id, now_ms)
 

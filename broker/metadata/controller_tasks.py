@@ -22,7 +22,7 @@ from broker.metadata.raft_driver import RaftDriver
 from broker.metadata.start_group import StartGroup
 from broker.network.connection import Connection
 from broker.runtime.alarm import Alarm
-from controller.broker_heartbeat_manager import BrokerHeartbeatManager
+from controller.broker_heartbeat_manager import RESTARTED, BrokerHeartbeatManager
 from controller.commands.brokers import fence_brokers
 from controller.commands.controller_result import Command, ControllerResult
 from controller.commands.periodic_elections import balance_leaders, elect_unclean_leaders
@@ -189,7 +189,10 @@ class ControllerTasks:
         to_fence = self.heartbeat_manager.expired(self._now_ms())
         logged.add(self._settings["node.id"])  # an earlier run of this node
         for broker_id in sorted(to_fence.keys() - logged):
-            _log.warning("Fencing broker %d: %s", broker_id, self.heartbeat_manager.end_reason(broker_id))
+            reason = self.heartbeat_manager.end_reason(broker_id)
+            # All brokers register anew whenever a cluster is started.
+            level = logging.INFO if reason == RESTARTED else logging.WARNING
+            _log.log(level, "Fencing broker %d: %s", broker_id, reason)
         if to_fence:
             self._submit(partial(fence_brokers, epochs=to_fence, settings=self._settings))
         self._session_alarm.schedule_at_ms(self.heartbeat_manager.due_ms)

@@ -58,10 +58,8 @@ class Jwks:
         elif parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
             self._new_reading = lambda: _Download(url)
         else:
-            raise SecurityError(
-                f"{_SETTING}={url}: write file:///PATH or https://HOST/...; plain HTTP would let the network "
-                "replace the keys"
-            )
+            why = "; plain HTTP would let the network replace the keys" if parts.scheme == "http" else ""
+            raise SecurityError(f"{_SETTING}={url}: write file:///PATH or https://HOST/...{why}")
         self._url = url
         self._times = times
         self._keys = KeySet([])
@@ -213,4 +211,9 @@ class _KeyFile:
 
 
 def _why(error: Exception) -> str:
-    return (reason(error) if isinstance(error, OSError) and error.errno else "") or str(error)
+    cause = getattr(error, "reason", None)  # of URLError, whose own text has the form <urlopen error ...>
+    if isinstance(cause, OSError):
+        error = cause
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_TIMEOUT_S:g} s"
+    return getattr(error, "strerror", None) or (reason(error) if isinstance(error, OSError) else "") or str(error)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from joserfc import jwt
+from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import GuestProtocol, Key, KeySet
 
 from broker.security.oauthbearer import BearerToken, InvalidToken
@@ -21,6 +22,7 @@ from broker.security.oauthbearer import BearerToken, InvalidToken
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _PARTS = 3
 _MAX_CLAIMED_BYTES = 64 * 1024  # of the claims that are read from a token which was refused
+_MAX_REASON = 200  # characters of a library's message
 _MAX_LIFETIME_MS = (1 << 63) - 1  # what fits into the response
 
 
@@ -63,8 +65,12 @@ class JwtValidator:
             user, lifetime_ms = claims[self._expected.user_claim], int(claims["exp"] * 1000) - now_ms
         except InvalidToken:
             raise
+        except BadSignatureError:
+            raise InvalidToken("its signature is not by the key that it names") from None
+        except JoseError as error:
+            raise InvalidToken(f"{error.description or type(error).__name__}"[:_MAX_REASON]) from None
         except Exception as error:  # whatever a damaged token makes the library raise
-            raise InvalidToken(f"{type(error).__name__}: {str(error)[:200]}") from None
+            raise InvalidToken(f"{type(error).__name__}: {error}"[:_MAX_REASON]) from None
         if not isinstance(user, str) or not user.strip():
             raise InvalidToken(f"its claim {self._expected.user_claim} is not a name")
         scope = claims.get(self._expected.scope_claim, "")

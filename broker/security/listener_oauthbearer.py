@@ -6,6 +6,7 @@ start without keys is refused (CVE-2026-33557), and there is no setting for such
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from broker.security.jwks import JwksTimes
 
 _HANDLER = "sasl.server.callback.handler.class"
+_ISSUER, _AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _HANDLERS = (
     f"{_PACKAGE}OAuthBearerValidatorCallbackHandler",
     f"{_PACKAGE}secured.OAuthBearerValidatorCallbackHandler",
 )
 _VALIDATORS = (f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator")
+
+_log = logging.getLogger("broker.security")
 
 
 class ListenerOAuthBearer:
@@ -51,10 +55,13 @@ class ListenerOAuthBearer:
             raise SecurityError("OAUTHBEARER needs the package joserfc: pip install 'barnabas[oauthbearer]'") from None
         self.jwks = Jwks(url, _times(value), disk)
         self._now_ms = now_ms
+        if missing := [name for name in (_ISSUER, _AUDIENCE) if not value(name)]:
+            which = "that are for other services" if _AUDIENCE in missing else "of other issuers with the same keys"
+            _log.warning("listener %s: tokens %s are accepted. Set %s", listener, which, " and ".join(missing))
         self._validator = JwtValidator(
             JwtExpectations(
-                issuer=value("sasl.oauthbearer.expected.issuer"),
-                audiences=value("sasl.oauthbearer.expected.audience"),
+                issuer=value(_ISSUER),
+                audiences=value(_AUDIENCE),
                 clock_skew_s=value("sasl.oauthbearer.clock.skew.seconds"),
                 user_claim=value("sasl.oauthbearer.sub.claim.name"),
                 scope_claim=value("sasl.oauthbearer.scope.claim.name"),

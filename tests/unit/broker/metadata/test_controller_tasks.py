@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Never
 
@@ -266,6 +267,31 @@ def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
     assert logged_within(SESSION_S + 2) == [fencing_2, fencing_3]
     quorum.commit(epoch=9)
     assert logged_within(SESSION_S + 2) == [fencing_2, fencing_3], "they have registered anew"
+    loop.run_until_complete(controller_tasks.stop())
+    loop.close()
+
+
+def test_fencing_of_brokers_of_the_last_run_at_the_start_of_the_cluster_is_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = VirtualLoop()
+    quorum = Stalled(loop, brokers=2)
+    controller_tasks = tasks_of(quorum, loop)
+    controller_tasks.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+    loop.run_until_complete(asyncio.sleep(0))
+    caplog.set_level(logging.INFO)
+    for broker_id in (2, 3):
+        controller_tasks.heartbeat_manager.registration_attempted(broker_id, {}, 0, started_together=True)
+        controller_tasks.registration_attempted(broker_id, bytes(16), {})
+    loop.run_until_complete(asyncio.sleep(1))
+    fencing = [(one.levelno, one.getMessage()) for one in caplog.records if one.getMessage().startswith(FENCING)]
+    assert fencing == [
+        (logging.INFO, f"{FENCING}{broker_id}: it was started again, together with this controller")
+        for broker_id in (2, 3)
+    ]
     loop.run_until_complete(controller_tasks.stop())
     loop.close()
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -196,6 +197,29 @@ def test_keys_of_a_server_with_another_certificate_are_refused_and_the_old_ones_
     assert why in caplog.text
 
 
+def test_server_that_refuses_the_connection_is_reported_with_the_systems_reason_only() -> None:
+    async def check() -> None:
+        with socket.socket() as bound:  # but not listening
+            bound.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{bound.getsockname()[1]}/keys"
+            with pytest.raises(SecurityError, match=rf"^sasl.oauthbearer.jwks.endpoint.url={url}: Connection refused$"):
+                await Jwks(url, TIMES, OsDisk()).load(asyncio.get_running_loop())
+
+    asyncio.run(check())
+
+
+def test_server_that_does_not_answer_is_reported_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jwks_module, "_TIMEOUT_S", 0.1)
+
+    async def check() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/keys"
+            with pytest.raises(SecurityError, match=r"/keys: no answer within 0.1 s$"):
+                await Jwks(url, TIMES, OsDisk()).load(asyncio.get_running_loop())
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_redirection_or_error_is_no_source_of_keys(status: int) -> None:
     def answer(request: BaseHTTPRequestHandler) -> None:
@@ -263,7 +287,7 @@ def test_only_a_regular_file_of_limited_size_is_a_source_of_keys(tmp_path: Path)
         async def load(path: Path = path) -> None:
             await Jwks(path.as_uri(), TIMES, OsDisk()).load(asyncio.get_running_loop())
 
-        with pytest.raises(SecurityError, match=f"{path}: {why}"):
+        with pytest.raises(SecurityError, match=f"={path.as_uri()}: {why}"):
             asyncio.run(load())
 
 

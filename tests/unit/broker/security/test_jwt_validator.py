@@ -68,14 +68,14 @@ def test_public_key_as_the_secret_of_an_hmac_is_refused() -> None:
 
 
 def test_signature_of_another_key_with_the_same_kid_is_refused() -> None:
-    with pytest.raises(InvalidToken, match="BadSignature"):
+    with pytest.raises(InvalidToken, match=r"^its signature is not by the key that it names$"):
         validate(IdentityProvider("first").token(now_s=NOW_S))
 
 
 def test_altered_claims_are_refused() -> None:
     head, _, signature = PROVIDER.token(now_s=NOW_S).split(".")
     body = PROVIDER.token(now_s=NOW_S, sub="admin").split(".")[1]
-    with pytest.raises(InvalidToken, match="BadSignature"):
+    with pytest.raises(InvalidToken, match=r"^its signature is not by the key that it names$"):
         validate(f"{head}.{body}.{signature}")
 
 
@@ -99,7 +99,7 @@ def test_token_without_a_kid_is_verified_by_the_only_key_and_refused_if_there_ar
 
 @pytest.mark.parametrize("issuer", ["https://evil.example.com", None, [ISSUER]])
 def test_wrong_issuer_is_refused(issuer: object) -> None:
-    with pytest.raises(InvalidToken, match="iss"):
+    with pytest.raises(InvalidToken, match=r"^((Invalid|Missing) claim: 'iss'|Claim 'iss' must .*)$"):
         validate(PROVIDER.token(now_s=NOW_S, iss=issuer))
 
 
