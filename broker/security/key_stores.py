@@ -59,7 +59,7 @@ def key_store(value: Lookup, disk: Disk) -> KeyStore | None:
     data = _read(disk, location, origin)
     if _is_pem(kind, data, "keystore", origin):
         return _pem_store(data, data, value("ssl.key.password"), origin)
-    content = _pkcs12(data, password, origin)
+    content = _pkcs12(data, password, "keystore", origin)
     if content.key is None or content.cert is None:
         raise SecurityError(f"{origin}: it has no private key with its certificate")
     return _from_pkcs12(content, origin)
@@ -87,7 +87,7 @@ def trusted_certificates(value: Lookup, disk: Disk) -> str | None:
         return _certificates(data, origin)
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    content = _pkcs12(data, password, origin)
+    content = _pkcs12(data, password, "truststore", origin)
     found = [one.certificate.public_bytes(Encoding.PEM).decode() for one in content.additional_certs]
     if content.cert is not None:
         found.append(content.cert.certificate.public_bytes(Encoding.PEM).decode())
@@ -100,7 +100,7 @@ def _read(disk: Disk, location: str, origin: str) -> bytes:
     try:
         return disk.read_regular_file(location, _MAX_BYTES)
     except OSError as error:
-        raise SecurityError(f"{origin}: {reason(error)}") from None
+        raise SecurityError(f"{origin}: {error.strerror or reason(error)}") from None  # the origin has the path
 
 
 def _pem_store(key: bytes, chain: bytes, password: str | None, origin: str) -> KeyStore:
@@ -121,20 +121,22 @@ def _is_pem(kind: str, data: bytes, store: str, origin: str) -> bool:
     """Return whether a file is PEM, False if it is PKCS#12; `SecurityError` for another type or content."""
     if kind not in (_PEM, _PKCS12, _DEFAULT_TYPE):
         raise SecurityError(f"ssl.{store}.type={kind} is not supported: convert the store to PEM or PKCS12")
-    if kind == _PEM:
-        return True
     if data.startswith((_JKS, _JCEKS)):
         raise SecurityError(
             f"{origin}: Java's format JKS is not supported. Convert it with: keytool -importkeystore -srckeystore FILE "
             f"-destkeystore FILE.p12 -deststoretype PKCS12, and set ssl.{store}.type=PKCS12"
         )
+    if kind == _PEM:
+        if data.startswith(_DER_SEQUENCE) and b"-----BEGIN" not in data:
+            raise SecurityError(f"{origin}: it is not PEM; set ssl.{store}.type=PKCS12 if it is of that format")
+        return True
     if not data.startswith(_DER_SEQUENCE):
         hint = f"; set ssl.{store}.type=PEM" if b"-----BEGIN" in data else ""
         raise SecurityError(f"{origin}: it is not of ssl.{store}.type={kind}{hint}")
     return False
 
 
-def _pkcs12(data: bytes, password: str | None, origin: str) -> Any:
+def _pkcs12(data: bytes, password: str | None, store: str, origin: str) -> Any:
     """Return the content of a PKCS#12 file, as `cryptography` reads it."""
     try:
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
@@ -146,7 +148,8 @@ def _pkcs12(data: bytes, password: str | None, origin: str) -> Any:
     try:
         return load_pkcs12(data, None if password is None else password.encode())
     except ValueError:
-        raise SecurityError(f"{origin}: its password is another one, or it is damaged") from None
+        why = f"ssl.{store}.password is not set" if password is None else f"ssl.{store}.password is wrong"
+        raise SecurityError(f"{origin}: {why}, or it is damaged") from None
 
 
 def _from_pkcs12(content: Any, origin: str) -> KeyStore:

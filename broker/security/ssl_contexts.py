@@ -154,7 +154,11 @@ def _openssl_name(suite: str) -> str:
 
 
 def _load_keys(context: ssl.SSLContext, keys: KeyStore) -> None:
+    is_encrypted = False
+
     def password() -> str:
+        nonlocal is_encrypted
+        is_encrypted = True
         # Without a password OpenSSL would request one on the terminal.
         if keys.password is None:
             raise SecurityError(f"{keys.origin}: the private key is encrypted; set ssl.key.password")
@@ -163,10 +167,12 @@ def _load_keys(context: ssl.SSLContext, keys: KeyStore) -> None:
     try:
         with _readable(keys.chain, keys.origin) as chain, _readable(keys.key, keys.origin) as key:
             context.load_cert_chain(chain, key, password)
-    except OSError:  # ssl.SSLError is one; a pipe hides which of these it was
+    except ssl.SSLError:
+        raise SecurityError(f"{keys.origin}: the certificate is damaged") from None
+    except OSError:  # OpenSSL could not go back in the pipe of the key; that hides which of these it was
+        why = "ssl.key.password is wrong, " if is_encrypted else ""
         raise SecurityError(
-            f"{keys.origin}: the certificate belongs to another private key, one of them is damaged, or "
-            "ssl.key.password is wrong"
+            f"{keys.origin}: {why}the certificate belongs to another private key, or the key is damaged"
         ) from None
 
 

@@ -42,4 +42,4 @@ def check_authorization(value: Callable[[str], Any]) -> None:
     try:
         parse_super_users(value("super.users"))
     except SuperUsersError as error:
-        raise ConfigConflictError("super.users", f"super.users: {error}") from None
+        raise ConfigConflictError("super.users", f"the super user {error}") from None

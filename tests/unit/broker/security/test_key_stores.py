@@ -85,7 +85,7 @@ def test_without_settings_there_is_no_store() -> None:
             {"ssl.keystore.type": "PEM", "ssl.keystore.key": SECRET, "ssl.keystore.certificate.chain": "x"},
             "ssl.keystore.key: it has no private key in PEM format",
         ),
-        ({"ssl.keystore.location": "/nowhere/store"}, "ssl.keystore.location=/nowhere/store: .*No such file"),
+        ({"ssl.keystore.location": "/nowhere/store"}, "^ssl.keystore.location=/nowhere/store: No such file"),
         ({"ssl.truststore.certificates": "x"}, "ssl.truststore.certificates is for ssl.truststore.type=PEM"),
         ({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"}, "it has no certificate in PEM format"),
         ({"ssl.truststore.type": "PEM", "ssl.truststore.password": SECRET}, "certificates have no password"),
@@ -104,7 +104,9 @@ def test_settings_that_do_not_fit_are_refused_without_their_secrets(settings: di
     [
         ("JKS", b"\xfe\xed\xfe\xed rest", "JKS is not supported. Convert it with: keytool -importkeystore"),
         ("PKCS12", b"-----BEGIN CERTIFICATE-----", "it is not of ssl.keystore.type=PKCS12; set ssl.keystore.type=PEM"),
-        ("PKCS12", b"\x30 damaged", "its password is another one, or it is damaged"),
+        ("PKCS12", b"\x30 damaged", "ssl.keystore.password is not set, or it is damaged"),
+        ("PEM", b"\xfe\xed\xfe\xed rest", "JKS is not supported. Convert it with: keytool -importkeystore"),
+        ("PEM", b"\x30\x82 rest", "it is not PEM; set ssl.keystore.type=PKCS12"),
         ("BCFKS", b"", "ssl.keystore.type=BCFKS is not supported"),
         ("PEM", b"text", "it has no private key in PEM format"),
     ],
@@ -115,6 +117,23 @@ def test_file_of_another_format_is_refused_with_the_remedy(
     settings = {"ssl.keystore.type": kind, "ssl.keystore.location": stored(content)}
     with pytest.raises(SecurityError, match=message):
         key_store(lookup(settings), UnsyncedDisk())
+
+
+@pytest.mark.parametrize("store", ["keystore", "truststore"])
+@pytest.mark.parametrize(("password", "why"), [(None, "is not set"), ("other", "is wrong")])
+def test_pkcs12_with_a_wrong_password_or_none_is_refused_with_the_setting(
+    store: str, password: str | None, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "store.p12"
+    write_pkcs12(path, SECRET)
+    settings = {f"ssl.{store}.type": "PKCS12", f"ssl.{store}.location": str(path)}
+    if password is not None:
+        settings[f"ssl.{store}.password"] = password
+    read = key_store if store == "keystore" else trusted_certificates
+    with pytest.raises(
+        SecurityError, match=rf"^ssl.{store}.location={path}: ssl.{store}.password {why}, or it is damaged$"
+    ):
+        read(lookup(settings), UnsyncedDisk())
 
 
 def test_pkcs12_without_its_library_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,5 +152,5 @@ def test_store_is_a_regular_file_of_limited_size(store: str, tmp_path: Path) -> 
         large.truncate(17 << 20)
     for path, why in ((tmp_path / "pipe", "not a regular file"), (tmp_path / "large", "larger than 16777216 bytes")):
         settings = {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
-        with pytest.raises(SecurityError, match=rf"^ssl.{store}.location={path}: {path}: {why}"):
+        with pytest.raises(SecurityError, match=rf"^ssl.{store}.location={path}: {why}"):
             read(lookup(settings), UnsyncedDisk())

@@ -140,8 +140,15 @@ def test_certificate_of_another_key_is_refused() -> None:
         "ssl.keystore.key": plain_pem()[0],
         "ssl.keystore.certificate.chain": plain_pem()[1],
     }
-    with pytest.raises(SecurityError, match=r"ssl.keystore.key: the certificate belongs to another private key"):
+    why = "the certificate belongs to another private key, or the key is damaged"
+    with pytest.raises(SecurityError, match=f"^ssl.keystore.key: {why}$"):
         server(settings)
+    damaged = settings["ssl.keystore.certificate.chain"].replace("MII", "MIJ", 1)
+    with pytest.raises(SecurityError, match=r"^ssl.keystore.key: the certificate is damaged$"):
+        server(settings | {"ssl.keystore.certificate.chain": damaged})
+    encrypted = settings | {"ssl.keystore.key": encrypted_pem("secret"), "ssl.key.password": "other"}
+    with pytest.raises(SecurityError, match=f"^ssl.keystore.key: ssl.key.password is wrong, {why}$"):
+        server(encrypted)
 
 
 def expired(certificates: Certificates) -> dict[str, str]:

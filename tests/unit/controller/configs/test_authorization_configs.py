@@ -41,7 +41,7 @@ def test_another_authorizer_is_refused_with_the_one_there_is(name: str, why: str
 
 def test_a_super_user_without_a_type_is_refused_with_the_right_form() -> None:
     with pytest.raises(
-        ConfigConflictError, match=r"alice is not a principal: write it as type:name, such as User:alice"
+        ConfigConflictError, match=r"^the super user alice is not a principal: write it as type:name"
     ) as found:
         check(STANDARD_AUTHORIZER, "User:admin;alice")
     assert found.value.name == "super.users"
