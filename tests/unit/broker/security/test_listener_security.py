@@ -19,6 +19,7 @@ from controller.image_builder import apply_records
 from protocol.records.metadata import ConfigRecord
 from storage.disk import UnsyncedDisk
 from tests.certificates import Certificates
+from tests.typed import present
 
 
 @pytest.fixture
@@ -165,3 +166,23 @@ def test_expired_certificate_is_refused_for_clients_and_for_nodes(certificates: 
         SecurityError, match=r"^listener SSL: ssl.keystore.location=.*expired.pem: the certificate expired"
     ):
         security.load([] if listeners == "SSL://:1" else ["SSL"])
+
+
+def test_each_login_has_a_new_nonce_from_the_random_numbers_of_the_node() -> None:
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    settings = {
+        "listeners": "SASL_PLAINTEXT://:1",
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f'{scram} username="node" password="own";',
+    }
+
+    def messages() -> list[bytes]:
+        security, _ = listener_security(**settings)
+        return [present(security.login("broker", "SASL_PLAINTEXT"))[1].first() for _ in range(2)]
+
+    first, second = messages()
+    assert first.startswith(b"n,,n=node,r=")
+    assert first != second
+    assert messages() == [first, second]

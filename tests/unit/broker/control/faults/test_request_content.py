@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.control.faults.request_content import content_of, selected
+from broker.control.faults.request_content import conditions_of, content_of, selected
 from broker.routes import served_apis
 from protocol.api import ApiKey, request_class
 from protocol.fields import fields_of
 from protocol.schema import Message
+from tests.typed import present
 
 TOPIC_ID = b"t" * 16
 OTHER_ID = b"u" * 16
@@ -68,6 +69,10 @@ REQUESTS: dict[str, tuple[Message, Any]] = {
     ),
     "ElectLeaders": (make(ApiKey.ELECT_LEADERS, topic_partitions=[{"topic": "t", "partitions": [1]}]), [("t", 1)]),
     "DescribeProducers": (make(ApiKey.DESCRIBE_PRODUCERS, topics=INDEXES), [("t", 0), ("t", 1), ("u", 0)]),
+    "WriteTxnMarkers": (
+        make(ApiKey.WRITE_TXN_MARKERS, markers=[{"topics": INDEXES}]),
+        [("t", 0), ("t", 1), ("u", 0)],
+    ),
     "Heartbeat": (make(ApiKey.HEARTBEAT, group_id="g"), []),
 }
 
@@ -76,6 +81,8 @@ REQUESTS: dict[str, tuple[Message, Any]] = {
 def test_the_partitions_of_a_request_are_found(name: str) -> None:
     request, partitions = REQUESTS[name]
     assert list(content_of(request, topic_name).partitions) == partitions
+    found = {"topic", "partition"} if partitions else set()
+    assert conditions_of(present(request.API_KEY)) & {"topic", "partition"} == found
 
 
 @pytest.mark.parametrize("name", [name for name, (_, partitions) in REQUESTS.items() if len(partitions) > 1])
@@ -107,6 +114,9 @@ def test_the_groups_and_transactions_of_a_request_are_found(
     content = content_of(request_, topic_name)
     assert set(content.groups) - {""} == groups
     assert set(content.transactional_ids) - {""} == transactional_ids
+    possible = conditions_of(present(request_.API_KEY))
+    assert not groups or "group" in possible
+    assert not transactional_ids or "transactional_id" in possible
 
 
 @pytest.mark.parametrize("key", list(served_apis("broker")), ids=lambda key: key.name)
