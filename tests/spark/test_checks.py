@@ -69,6 +69,7 @@ WRONG = [
     ("windows", "--late|somewhere", USAGE, f"--late: 'somewhere': {TO}"),
     ("windows", "--late|topic:x|--to|topic:x", FAILED, "--late would mix with --to"),
     ("windows", "--to|topic:orders", FAILED, "the job would read its own results from orders"),
+    ("windows", "--late|topic:orders", FAILED, "the job would read its own results from orders"),
     ("windows", "--min-partitions|0", USAGE, "'0': write a number of at least 1"),
     ("sessions", "--gap|long", USAGE, "--gap: 'long': write an interval"),
     ("sessions", "--to|topic:orders", FAILED, "the job would read its own results from orders"),
@@ -103,9 +104,11 @@ WRONG = [
     ("metrics", "--pattern|(?<ms>.*)|--value|s", FAILED, "--pattern has no group 's'"),
     ("metrics", "--picture|p.gif", FAILED, "--picture p.gif: write a name that ends in .png or .svg"),
     ("metrics", "--alerts|orders|--rules|rules.yaml", FAILED, "the job would read its own results from orders"),
+    ("metrics", "--alerts|roll-ups|--rules|rules.yaml", FAILED, "--alerts would mix with --to"),
     ("quality", "--window|hourly", USAGE, "--window: 'hourly': write an interval"),
     ("quality", "--report|absent/report.html", FAILED, "the directory of --report does not exist"),
     ("quality", "--start|latest", FAILED, "--start latest leaves nothing to report on"),
+    ("quality", "--to|topic:orders|--checkpoint|c", FAILED, "the job would read its own results from orders"),
     ("quality", "--to|console", FAILED, "--to needs --checkpoint"),
 ]
 # Jobs without the last of their required options.
