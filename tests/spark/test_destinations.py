@@ -163,6 +163,11 @@ def test_a_file_is_the_former_or_the_new_one_whenever_its_writer_ends(
             assert (folder.read("name"), [name for name in folder.names() if name[0] != "."]) == ("last", ["name"])
             folder.delete("name")
             assert folder.read("name") is None
+    folder.write("name", "former")
+    assert ended(folder, 4, "new")  # of five steps: the former one is deleted
+    assert folder.read("name") == "new"
+    folder.delete("name")
+    assert folder.read("name") is None
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])

@@ -71,12 +71,17 @@ def test_a_rule_holds_requests_until_they_are_released(controlled: Command, clus
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     producer.produce(topic, b"a", partition=0)
     assert controlled("fault", "wait", held) == (0, "1 hit\n", "")
+    another = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    another.produce(topic, b"b", partition=0)
+    assert controlled("fault", "wait", held, "--hits", "2") == (0, "2 hits\n", "")
     assert controlled("fault", "release", other) == (0, "released 0 requests\n", "")
     assert controlled("fault", "release", held, "--count", "1") == (0, "released 1 request\n", "")
     assert producer.flush(60) == 0
-    late = controlled("fault", "wait", held, "--hits", "2", "--timeout", "0s")
+    assert controlled("fault", "release", held) == (0, "released 1 request\n", "")
+    assert another.flush(60) == 0
+    late = controlled("fault", "wait", held, "--hits", "3", "--timeout", "0s")
     assert late.status == 1
-    assert "2 hits expected within 0 s, 1 seen; `barnabas trace` shows the last requests" in late.err
+    assert "3 hits expected within 0 s, 2 seen; `barnabas trace` shows the last requests" in late.err
     assert controlled("fault", "clear", held) == (0, "removed 2 rules\n", "")
     unknown = controlled("fault", "release", held)
     assert (unknown.status, f"there is no rule {held}; there are: {other}\n" in unknown.err) == (1, True)

@@ -365,6 +365,39 @@ def test_hash_of_milliseconds_is_made_in_a_thread(run: Run, serving: Serving, ve
     assert mechanism.hashed_by not in (None, threading.get_ident())
 
 
+def test_token_stays_as_it_was_while_it_is_hashed_and_others_are_read(run: Run, serving: Serving) -> None:
+    mechanism, begun, goes_on = Hashed(), threading.Event(), threading.Event()
+
+    def hash_slowly() -> None:
+        begun.set()
+        goes_on.wait(30)
+        mechanism.hashed_by = threading.get_ident()
+
+    mechanism._hash = hash_slowly  # type: ignore[method-assign]
+    mechanisms = iter((mechanism, PlainServer(USERS)))
+    options = SaslOptions(lambda: ("PLAIN",), lambda _: next(mechanisms), lambda _: 0)
+    log = AuthenticationLog("SASL")
+
+    async def steps() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(
+            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.0, log=log)
+        ) as served:
+            client, other = await served.connect(), await served.connect()
+            await handshake(client)
+            client.send(body(SaslAuthenticateRequest(auth_bytes=RIGHT), 2))
+            await loop.run_in_executor(None, begun.wait, 30)
+            await handshake(other)
+            assert (await authenticate(other, b"\0bob\0hunter2")).error_code == ErrorCode.NONE
+            goes_on.set()
+            await client.receive()
+            served.script.answer = principal
+            client.send(b"request")
+            assert await client.receive() == b"User:alice"
+
+    run(steps())
+
+
 def test_connection_may_end_while_a_token_is_hashed(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
