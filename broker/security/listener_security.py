@@ -10,6 +10,7 @@ A node without secure listeners imports nothing of TLS.
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -110,6 +111,7 @@ class ListenerSecurity:
                     self.login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
                 self._of_nodes[listener] = self._new_client_context(listener, self._of_clients.get(listener))
+        self._warn_of_names()
         if self._of_clients or self._of_nodes:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
@@ -217,6 +219,7 @@ class ListenerSecurity:
             self._of_clients[listener].replace_context(tls)
         self._of_nodes = of_nodes
         _log.info("New connections use the certificates that were read now")
+        self._warn_of_names()
 
     async def reload_if_changed(self) -> None:
         """Read the key stores again if one of their files has changed since."""
@@ -253,6 +256,23 @@ class ListenerSecurity:
             tls = ListenerTls(value, self._disk, self._client_auth(listener))
             check_not_expired(value, self._disk, self._now_ms())
             return tls
+
+    def _warn_of_names(self) -> None:
+        """Warn of advertised hosts that are not in the listener's certificate, unless nodes do not verify names."""
+        for listener, host, _, _ in self._settings.advertised_listeners:
+            tls, value = self._of_clients.get(listener), partial(self._value, listener)
+            if tls is None or not value("ssl.endpoint.identification.algorithm"):
+                continue
+            from broker.security.ssl_contexts import is_for_host
+
+            host = host or socket.gethostname()
+            if not is_for_host(tls.context, value, self._disk, host):
+                _log.warning(
+                    "listener %s: the certificate is not valid for the advertised host %s: clients that verify host "
+                    "names refuse it. Set advertised.listeners to a name in the certificate",
+                    listener,
+                    host,
+                )
 
     def _client_auth(self, listener: str) -> str:
         """Return whether clients need certificates; with SASL only if that is set for the listener itself (KIP-684)."""

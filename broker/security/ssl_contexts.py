@@ -22,6 +22,7 @@ from storage.disk import Disk
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFICATION = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _MAX_PEM_BYTES = 60_000  # a pipe holds 64 KiB
+_OTHER_NAMES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _HANDSHAKE_ROUNDS = 4
 _END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
 _TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
@@ -61,16 +62,8 @@ def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> 
         return
     client = client_context(value, disk)
     client.check_hostname = False  # the names of other nodes are unknown here
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    sides = (
-        client.wrap_bio(to_client, to_server),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    )
     try:
-        for _ in range(_HANDSHAKE_ROUNDS):
-            for side in sides:
-                with suppress(ssl.SSLWantReadError):
-                    side.do_handshake()
+        _shake_hands(client, server, None)
     except ssl.SSLCertVerificationError as error:
         found = f"{error.verify_message}; other nodes would refuse it too. Does ssl.truststore have its authority?"
     except ssl.SSLError as error:
@@ -81,14 +74,47 @@ def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> 
     raise SecurityError(f"{'' if keys is None else keys.origin}: this node refuses its own certificate: {found}")
 
 
+def is_for_host(server: ssl.SSLContext, value: Lookup, disk: Disk, host: str) -> bool:
+    """Return whether clients that connect to the listener `server` at `host` find that name in its certificate."""
+    keys = key_store(value, disk)
+    if keys is None:
+        return True
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies names
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        client.load_verify_locations(cadata=_first_certificate(keys))
+        _shake_hands(client, server, host)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_code not in _OTHER_NAMES
+    except ssl.SSLError:  # the listener requires a certificate, which comes after the verification of its own
+        return True
+    return True
+
+
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str | None) -> None:
+    """Do a TLS handshake in memory; SSLError if one side refuses it."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    for _ in range(_HANDSHAKE_ROUNDS):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+
+
+def _first_certificate(keys: KeyStore) -> str:
+    return keys.chain.decode("ascii", "replace").partition(_END_OF_CERTIFICATE)[0] + _END_OF_CERTIFICATE
+
+
 def check_not_expired(value: Lookup, disk: Disk, now_ms: int) -> None:
     """Raise `SecurityError` if the certificate of the key store, which can be read, has expired: clients refuse it."""
     keys = key_store(value, disk)
     if keys is None:
         return
-    first = keys.chain.decode("ascii", "replace").partition(_END_OF_CERTIFICATE)[0] + _END_OF_CERTIFICATE
     try:
-        end = end_of_validity(ssl.PEM_cert_to_DER_cert(first))
+        end = end_of_validity(ssl.PEM_cert_to_DER_cert(_first_certificate(keys)))
     except (DamagedCertificateError, ValueError):
         return  # OpenSSL has read it
     if end < datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H%M%SZ"):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -186,3 +188,50 @@ def test_each_login_has_a_new_nonce_from_the_random_numbers_of_the_node() -> Non
     assert first.startswith(b"n,,n=node,r=")
     assert first != second
     assert messages() == [first, second]
+
+
+def names_warned_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the hosts in the warnings that a certificate is not valid for them."""
+    pattern = r"listener SSL: the certificate is not valid for the advertised host (\S+): "
+    found = (re.match(pattern, one) for one in caplog.messages)
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.parametrize("client_auth", ["none", "required"])
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "warned"),
+    [
+        ("SSL://127.0.0.1:1", None, []),
+        ("SSL://127.0.0.1:1", "SSL://localhost:1", []),
+        ("SSL://[::1]:1", None, []),
+        ("SSL://:1", "SSL://broker.example.com:1", ["broker.example.com"]),
+        ("SSL://:1", "SSL://127.0.0.2:1", ["127.0.0.2"]),
+        ("SSL://:1", None, [socket.gethostname()]),
+    ],
+)
+def test_certificate_without_the_advertised_host_is_logged(
+    certificates: Certificates,
+    caplog: pytest.LogCaptureFixture,
+    client_auth: str,
+    listeners: str,
+    advertised: str | None,
+    warned: list[str],
+) -> None:
+    settings = {"listeners": listeners, "ssl.client.auth": client_auth} | certificates.broker_settings()
+    if advertised is not None:
+        settings["advertised.listeners"] = advertised
+    listener_security(**settings)[0].load(["SSL"])
+    assert names_warned_of(caplog) == warned
+    caplog.clear()
+    listener_security(**settings, **{"ssl.endpoint.identification.algorithm": ""})[0].load(["SSL"])
+    assert names_warned_of(caplog) == []
+
+
+def test_renewed_certificate_without_the_advertised_host_is_logged(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    security, _ = listener_security(listeners="SSL://127.0.0.1:1", **certificates.broker_settings())
+    security.load([])
+    certificates.broker.write_bytes(certificates.issue("other", "other.example.com").read_bytes())
+    security.reload()
+    assert names_warned_of(caplog) == ["127.0.0.1"]
