@@ -16,6 +16,8 @@ from broker.security.security_error import SecurityError
 from storage.disk import Disk
 
 if TYPE_CHECKING:
+    import asyncio
+
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.security.jwks import JwksTimes
 
@@ -55,9 +57,8 @@ class ListenerOAuthBearer:
             raise SecurityError("OAUTHBEARER needs the package joserfc: pip install 'barnabas[oauthbearer]'") from None
         self.jwks = Jwks(url, _times(value), disk)
         self._now_ms = now_ms
-        if missing := [name for name in (_ISSUER, _AUDIENCE) if not value(name)]:
-            which = "that are for other services" if _AUDIENCE in missing else "of other issuers with the same keys"
-            _log.warning("listener %s: tokens %s are accepted. Set %s", listener, which, " and ".join(missing))
+        self._listener = listener
+        self._unset = [name for name in (_ISSUER, _AUDIENCE) if not value(name)]
         self._validator = JwtValidator(
             JwtExpectations(
                 issuer=value(_ISSUER),
@@ -69,6 +70,18 @@ class ListenerOAuthBearer:
             self.jwks.keys,
             self.jwks.request_refresh,
         )
+
+    async def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read the keys, and warn if tokens of others are accepted; `SecurityError` if the source has no keys.
+
+        Settings that an alteration would lead to are only checked, and not started.
+        """
+        await self.jwks.load(loop)
+        if self._unset:
+            which = "that are for other services" if _AUDIENCE in self._unset else "of other issuers with the same keys"
+            _log.warning(
+                "listener %s: tokens %s are accepted. Set %s", self._listener, which, " and ".join(self._unset)
+            )
 
     def validate(self, token: str) -> BearerToken:
         """Return the validated token; `InvalidToken` if it is not accepted."""

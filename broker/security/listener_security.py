@@ -126,7 +126,7 @@ class ListenerSecurity:
         for listener, sasl in self._sasl.items():
             if sasl.oauthbearer is not None:
                 with _naming(listener):
-                    await sasl.oauthbearer.jwks.load(loop)
+                    await sasl.oauthbearer.start(loop)
 
     async def refresh_token_keys(self, loop: asyncio.AbstractEventLoop) -> None:
         """Read the keys of tokens again where that is due."""

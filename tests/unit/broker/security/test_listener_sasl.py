@@ -136,25 +136,3 @@ def test_mechanism_that_an_alteration_adds_without_its_keys_is_not_offered() -> 
     assert sasl._mechanisms() == ["OAUTHBEARER"]
     other = listener_sasl(**{"sasl.enabled.mechanisms": "GSSAPI,OAUTHBEARER,SCRAM-SHA-256"})
     assert other._mechanisms() == ["SCRAM-SHA-256"]
-
-
-ISSUER, AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
-
-
-@pytest.mark.parametrize(
-    ("settings", "warnings"),
-    [
-        ({}, [f"listener INSIDE: tokens that are for other services are accepted. Set {ISSUER} and {AUDIENCE}"]),
-        ({ISSUER: "i"}, [f"listener INSIDE: tokens that are for other services are accepted. Set {AUDIENCE}"]),
-        (
-            {"listener.name.inside." + AUDIENCE: "a"},
-            [f"listener INSIDE: tokens of other issuers with the same keys are accepted. Set {ISSUER}"],
-        ),
-        ({ISSUER: "i", AUDIENCE: "a"}, []),
-    ],
-)
-def test_start_that_accepts_tokens_of_anyone_logs_a_warning(
-    settings: dict[str, str], warnings: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    listener_sasl(**OAUTH | settings).options()
-    assert [record.getMessage() for record in caplog.records if record.name == "broker.security"] == warnings

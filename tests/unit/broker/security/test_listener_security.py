@@ -21,6 +21,7 @@ from controller.image_builder import apply_records
 from protocol.records.metadata import ConfigRecord
 from storage.disk import UnsyncedDisk
 from tests.certificates import Certificates
+from tests.tokens import IdentityProvider
 from tests.typed import present
 
 
@@ -235,3 +236,39 @@ def test_renewed_certificate_without_the_advertised_host_is_logged(
     certificates.broker.write_bytes(certificates.issue("other", "other.example.com").read_bytes())
     security.reload()
     assert names_warned_of(caplog) == ["127.0.0.1"]
+
+
+ISSUER, AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
+
+
+@pytest.mark.parametrize(
+    ("settings", "warnings"),
+    [
+        ({}, [f"listener INSIDE: tokens that are for other services are accepted. Set {ISSUER} and {AUDIENCE}"]),
+        ({ISSUER: "i"}, [f"listener INSIDE: tokens that are for other services are accepted. Set {AUDIENCE}"]),
+        (
+            {"listener.name.inside." + AUDIENCE: "a"},
+            [f"listener INSIDE: tokens of other issuers with the same keys are accepted. Set {ISSUER}"],
+        ),
+        ({ISSUER: "i", AUDIENCE: "a"}, []),
+    ],
+)
+def test_start_that_accepts_tokens_of_anyone_logs_a_warning_and_a_check_does_not(
+    settings: dict[str, str], warnings: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    oauth = {
+        "listeners": "INSIDE://:1",
+        "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": IdentityProvider().write(tmp_path / "keys.json"),
+    }
+    security, _ = listener_security(**oauth | settings)
+    security.load([])
+    assert caplog.messages == []
+
+    async def start() -> None:
+        await security.load_token_keys(asyncio.get_running_loop())
+
+    asyncio.run(start())
+    assert [record.getMessage() for record in caplog.records if record.name == "broker.security"] == warnings
