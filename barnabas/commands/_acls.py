@@ -51,6 +51,7 @@ _SUPPORTED = {
 
 CLUSTER_NAME = "kafka-cluster"
 ANY_HOST = "*"
+USER_TYPE = "User"  # of all principals, which clients get from SASL and TLS
 COLUMNS = ("resource", "pattern", "principal", "host", "operation", "permission")
 
 _SECURITY_DISABLED = 54

@@ -28,6 +28,7 @@ CLIENT_QUOTAS = {
 ADDRESS_QUOTAS = {"connection_creation_rate": "connections per second that a broker accepts"}
 QUOTAS = CLIENT_QUOTAS | ADDRESS_QUOTAS
 
+_MOST_WRITTEN_OUT = 1e21
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 Values: TypeAlias = dict[str, float]
@@ -159,7 +160,7 @@ def entities_of_client(user: str | None, client_id: str | None) -> Iterable[Enti
 
 def value_text(value: float) -> str:
     """Return a quota's value as a user would write it: 1024 rather than 1024.0."""
-    return str(int(value)) if value.is_integer() and abs(value) < 2**63 else str(value)
+    return str(int(value)) if value.is_integer() and abs(value) < _MOST_WRITTEN_OUT else str(value)
 
 
 def _entity_of(entry: Any) -> Entity:

@@ -179,7 +179,7 @@ class ClusterSecurity:
     def _make_users(self) -> dict[str, str]:
         """Return the password of each user; make those that every cluster has."""
         path = self._path(_USERS_FILE)
-        users = {}
+        users: dict[str, str] = {}
         for number, line in enumerate((_read(path) or "").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
@@ -193,6 +193,8 @@ class ClusterSecurity:
                     f"{path}, line {number}: no user can be named {user}, because its settings would replace this "
                     "file; choose another name"
                 )
+            if user in users:
+                raise WrongCall(f"{path}, line {number}: {user} has a password in an earlier line already: remove one")
             users[user] = password
         missing = {
             user: urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode() for user in _FIRST_USERS if user not in users

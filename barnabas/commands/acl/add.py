@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from barnabas.commands._acls import (
     ANY_ACL,
     ANY_HOST,
+    USER_TYPE,
     add_entry_options,
     add_resource_options,
     create_acls,
@@ -16,7 +17,7 @@ from barnabas.commands._acls import (
     entries,
 )
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._output import Report, WrongCall
+from barnabas.commands._output import Report, WrongCall, complain
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -42,6 +43,11 @@ def run(options: argparse.Namespace) -> int:
     for host in (*options.allow_host, *options.deny_host):
         _check_host(host)
     acls = entries(options)
+    for who in dict.fromkeys((*options.allow_principal, *options.deny_principal)):
+        kind, _, name = who.partition(":")
+        if kind != USER_TYPE:
+            why = "the entry has no effect, because all clients have principals of the type User"
+            complain(options.command, f"{who}: {why}; did you mean User:{name}?")
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
         if options.dry_run:

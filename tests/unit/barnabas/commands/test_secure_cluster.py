@@ -110,6 +110,17 @@ def test_invalid_line_among_the_users_is_refused_without_showing_it(tmp_path: Pa
     assert line not in str(refused.value)
 
 
+def test_user_with_two_passwords_is_refused_without_showing_them(tmp_path: Path) -> None:
+    (tmp_path / "security").mkdir()
+    (tmp_path / "security" / "users.properties").write_text("carol=first\n# again\ncarol=second\n")
+    with pytest.raises(
+        WrongCall, match=r"users.properties, line 3: carol has a password in an earlier line"
+    ) as refused:
+        secured(tmp_path)
+    assert "first" not in str(refused.value)
+    assert "second" not in str(refused.value)
+
+
 def test_missing_key_of_the_authority_and_damaged_certificates_are_refused(tmp_path: Path) -> None:
     secured(tmp_path)
     key = tmp_path / "security" / "ca-key.pem"

@@ -37,6 +37,18 @@ def test_a_denied_client_is_refused_until_the_entry_is_removed(guarded: Command,
     assert guarded("consume", topic, "--exit").lines == ["a", "c"]
 
 
+@pytest.mark.parametrize("option", ["--allow-principal", "--deny-principal"])
+@pytest.mark.parametrize("who", ["Group:a", "user:a"])
+def test_entry_of_a_principal_that_no_client_has_is_added_with_a_warning(
+    guarded: Command, topic: str, option: str, who: str
+) -> None:
+    shown = guarded("acl", "add", option, who, option, "User:b", "--operation", "read", "--topic", topic)
+    assert shown.status == 0
+    assert len(shown.lines) == 2
+    why = "the entry has no effect, because all clients have principals of the type User"
+    assert shown.err == f"barnabas acl add: {who}: {why}; did you mean User:a?\n"
+
+
 def test_a_dry_run_adds_nothing_and_names_what_exists(guarded: Command, topic: str) -> None:
     entry = ("--allow-principal", "User:a", "--topic", topic, "--operation", "read")
     guarded("acl", "add", *entry)
