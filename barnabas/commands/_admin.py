@@ -12,6 +12,7 @@ from typing import Any
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
 
+from barnabas.commands._kafka_client import RefusedError
 from barnabas.commands._output import CommandError, plain
 
 AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
@@ -76,6 +77,11 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
                 self._reasons[number] = _reason(error)
             why = self._reasons.get(number, "no answer")
             raise CommandError(f"broker {number} cannot be reached at {broker.host}:{broker.port} ({why})") from error
+        except RefusedError as error:
+            broker = self._manager.cluster.broker_metadata(number)
+            raise CommandError(
+                f"broker {number} cannot be reached at {broker.host}:{broker.port} ({error.why})"
+            ) from error
 
     async def _refresh_controller_id(self, timeout_ms: float = 0) -> None:
         """Set no controller, so that any broker is used: brokers forward requests for the controller."""

@@ -18,7 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._codecs import provide_zstd
-from barnabas.commands._output import CommandError, WrongCall, add_json, complain, plain
+from barnabas.commands._output import CommandError, RefusedConnection, WrongCall, add_json, complain, plain
+from barnabas.commands._refusals import HTTP, refused_beginning
+from barnabas.commands._secured import secured
 from barnabas.commands._settings import ADDRESSES, ClientSettings, parse_setting, read_settings, spelled_name
 
 if TYPE_CHECKING:
@@ -136,10 +138,14 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
     """
     from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, UnrecognizedBrokerVersion
 
+    from barnabas.commands._kafka_client import ClosedError, OneAttemptClient, RefusedError
+
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log would mix with the output
     provide_zstd()
     settings = _settings(options)
-    failures = []
+    given = settings.of(kind)
+    given |= secured(given)
+    failures, closed = [], 0
     for address in options.brokers:
         if not settings.proxied and (why := not_listening(address, options.timeout)):
             failures.append(f"{address} ({why})")
@@ -150,12 +156,18 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                     "bootstrap_servers": address,
                     "client_id": "barnabas-cli",
                     "bootstrap_timeout_ms": int(options.timeout * 1000),
+                    "kafka_client": OneAttemptClient,
                     **own,
-                    **settings.of(kind),
+                    **given,
                 }
             )
+        except ClosedError as error:
+            failures.append(f"{address} ({error.why})")
+            closed += 1
+        except RefusedError as error:  # as any other address would: brokers have the same users and authorities
+            raise RefusedConnection(plain(str(error))) from error
         except (KafkaTimeoutError, UnrecognizedBrokerVersion):
-            what = None if settings.proxied else listener(address, options.timeout, tls=settings.tls)
+            what = HTTP if not (settings.proxied or settings.tls) and is_http(address, options.timeout) else None
             did = what or f"it does not answer Kafka requests within {options.timeout:g} s"
             failures.append(f"{address} ({did})")
         except (KafkaConfigurationError, AssertionError, ValueError) as error:
@@ -165,6 +177,8 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                 options.unreachable_named = True
                 complain(options.command, f"no answer from {', '.join(failures)}; {address} answers")
             return client
+    if closed == len(failures):
+        raise CommandError(f"cannot connect to {', '.join(failures)}")
     raise CommandError(
         f"no broker answers at {', '.join(failures)}; give others with -b or $BARNABAS_BROKERS, or start a "
         "broker with `barnabas serve`"
@@ -312,30 +326,13 @@ def not_listening(address: str, timeout_s: float) -> str | None:
     return None
 
 
-def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None:
-    """Return what kind of server answered a Kafka request at an address without a broker; None if unknown.
-
-    With `tls`, a broker that answers without encryption is reported too.
-    """
+def is_http(address: str, timeout_s: float) -> bool:
+    """Return whether an HTTP server is at an address without a broker: it waits for the end of a line."""
     host, _, port = address.rpartition(":")
-    received = b""
-    closed = False
     with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
-        try:
-            connection.sendall(API_VERSIONS + b"\r\n\r\n")
-            received = connection.recv(64)
-            closed = not received
-        except ConnectionError:
-            closed = True
-    if closed and not tls:
-        return "it closes the connection without a response; does it require TLS? -X security.protocol=SSL or SASL_SSL"
-    if received.startswith(b"\x15\x03"):  # the header of a TLS alert
-        return "it requires TLS: -X security.protocol=SSL or SASL_SSL"
-    if received.startswith((b"HTTP/", b"<!DOCTYPE", b"<html")):
-        return "an HTTP server, not a Kafka broker"
-    if tls and received[4:8] == bytes(4):  # the correlation id of the request
-        return "it does not use TLS: leave out -X security.protocol"
-    return None
+        connection.sendall(API_VERSIONS + b"\r\n\r\n")
+        return refused_beginning(connection.recv(64)) == HTTP
+    return False
 
 
 def reason(error: OSError) -> str:

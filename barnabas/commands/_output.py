@@ -39,6 +39,10 @@ class WrongCall(CommandError):  # noqa: N818 - about the command line
     status = 2
 
 
+class RefusedConnection(CommandError):  # noqa: N818 - a state of the cluster
+    """A broker has refused the login or the TLS handshake: it would refuse another attempt, too."""
+
+
 class Report:
     """The result of each item that a command processes; `end` returns the exit status.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from barnabas.commands import HungUp
 from barnabas.commands._client import seconds
-from barnabas.commands._output import CommandError, WrongCall, complain, explain
+from barnabas.commands._output import CommandError, RefusedConnection, WrongCall, complain, explain
 
 CLEAR = "\x1b[H\x1b[2J"
 STANDARD_OUTPUT = 1
@@ -70,7 +70,7 @@ def _report_errors(options: argparse.Namespace, once: Callable[[], int]) -> int:
         return once()
     except Exception as error:
         message = str(error) if isinstance(error, CommandError) else explain(error)
-        if message is None or isinstance(error, WrongCall):
+        if message is None or isinstance(error, WrongCall | RefusedConnection):
             raise
         complain(options.command, message)
         return 1

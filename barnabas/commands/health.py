@@ -22,6 +22,7 @@ from barnabas.commands._client import LOOK_MS, add_common_options, admin, not_li
 from barnabas.commands._groups import list_groups, not_listed
 from barnabas.commands._output import (
     CommandError,
+    RefusedConnection,
     WrongCall,
     amount_of,
     explain,
@@ -112,7 +113,8 @@ def examine(options: argparse.Namespace) -> list[Check]:
         with admin(options, request_timeout_ms=LOOK_MS) as client:
             return [_check(found) for found in _checks(client, options)]
     except CommandError as error:
-        if error.status != 1:
+        repeats = options.watch or options.exit_when_healthy
+        if error.status != 1 or (repeats and isinstance(error, RefusedConnection)):
             raise
         return [_check(HealthProblem("reachable", [str(error)]))]
     except Exception as error:

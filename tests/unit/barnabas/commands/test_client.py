@@ -4,11 +4,12 @@ import argparse
 import socket
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from barnabas.commands._client import add_broker_options, listener, pair, positive, seconds
+from barnabas.commands._client import add_broker_options, pair, positive, seconds
 from barnabas.commands._parser import find, make_parser
 from barnabas.commands.health import examine
 from tests.broker_process import BrokerProcess
@@ -109,26 +110,49 @@ def test_unreachable_address_is_reported_once_for_several_connections(
 @pytest.mark.parametrize(
     ("received", "shown"),
     [
-        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0", "it does not use TLS: leave out -X security.protocol"),
-        (b"\x15\x03\x03\0\2\2\x46", "it requires TLS: -X security.protocol=SSL or SASL_SSL"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server, not a Kafka broker"),
-        (b"SSH-2.0-x\r\n", None),
-        (b"", None),
+        (b"\x15\x03\x03\0\2\2\x46", "cannot connect to {}: it requires TLS: set security.protocol=SSL or SASL_SSL"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "cannot connect to {}: an HTTP server, not a Kafka broker"),
+        (b"", "cannot connect to {} (it closes the connection without a response; does it require TLS? Set security"),
     ],
 )
-def test_another_protocol_on_the_port_is_recognized(received: bytes, shown: str | None) -> None:
+def test_another_protocol_on_the_port_is_named_at_once(call: Command, received: bytes, shown: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(64)
-                connection.sendall(received)
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    if connection.recv(1024) and received:
+                        connection.sendall(received)
 
         answering = threading.Thread(target=answer)
         answering.start()
-        assert listener(f"127.0.0.1:{server.getsockname()[1]}", 10, tls=True) == shown
-        answering.join()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        try:
+            err = call("topic", "list", "-b", address, "-m", "60").err
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            answering.join()
+    assert err.startswith(f"barnabas topic list: {shown.format(address)}")
+
+
+def test_http_server_that_waits_for_the_end_of_a_line_is_recognized(call: Command) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        answering = threading.Thread(target=server.serve_forever)
+        answering.start()
+        try:
+            err = call("topic", "list", "-b", f"127.0.0.1:{server.server_port}", "-m", "0.3").err
+        finally:
+            server.shutdown()
+            answering.join()
+    assert "(an HTTP server, not a Kafka broker)" in err
 
 
 def test_invalid_port_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -278,7 +278,7 @@ def test_stop_has_a_time_limit(run: Run, serving: Serving, caplog: pytest.LogCap
     assert "Closing 1 connection: responses were not read in time" in caplog.text
 
 
-def test_refused_connections_are_logged_at_a_limited_rate(
+def test_refusals_are_logged_at_a_limited_rate(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
