@@ -278,9 +278,7 @@ def test_stop_has_a_time_limit(run: Run, serving: Serving, caplog: pytest.LogCap
     assert "Closing 1 connection: responses were not read in time" in caplog.text
 
 
-def test_refusals_are_logged_at_a_limited_rate(
-    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_refusals_are_logged_at_a_limited_rate(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(0, 10)) as served:
             for _ in range(20):
