@@ -162,7 +162,7 @@ class SharedServer:
         altered.load(image)
         hmacs = self.token_rules.hmacs
         security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms, hmacs, self.random)
-        security.load(self._listeners_of_nodes())
+        security.check(self._listeners_of_nodes())
 
     def _listeners_of_nodes(self) -> list[str]:
         """Return the listeners at which this node connects to other nodes."""

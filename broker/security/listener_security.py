@@ -89,6 +89,14 @@ class ListenerSecurity:
         self.authentications: dict[str, AuthenticationLog] = {}  # by listener with SASL
 
     def load(self, node_listeners: Iterable[str]) -> None:
+        """Read keys and certificates, as `check`, and use them; warn of what clients may refuse."""
+        self.check(node_listeners)
+        self._warn_of_names()
+        if self._of_clients or self._of_nodes:
+            self._files = self._modified()
+            self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
+
+    def check(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates; `node_listeners` are those at which this node connects to others.
 
         `SecurityError` if settings or files are invalid.
@@ -111,10 +119,6 @@ class ListenerSecurity:
                     self.login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
                 self._of_nodes[listener] = self._new_client_context(listener, self._of_clients.get(listener))
-        self._warn_of_names()
-        if self._of_clients or self._of_nodes:
-            self._files = self._modified()
-            self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
 
     @property
     def token_keys(self) -> list[Jwks]:

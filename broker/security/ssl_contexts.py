@@ -76,7 +76,10 @@ def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> 
 
 def is_for_host(server: ssl.SSLContext, value: Lookup, disk: Disk, host: str) -> bool:
     """Return whether clients that connect to the listener `server` at `host` find that name in its certificate."""
-    keys = key_store(value, disk)
+    try:
+        keys = key_store(value, disk)
+    except SecurityError:  # it has changed since `server` was made, and will be read again
+        return True
     if keys is None:
         return True
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies names
@@ -86,6 +89,8 @@ def is_for_host(server: ssl.SSLContext, value: Lookup, disk: Disk, host: str) ->
         _shake_hands(client, server, host)
     except ssl.SSLCertVerificationError as error:
         return error.verify_code not in _OTHER_NAMES
+    except ValueError:  # no name that TLS knows: a part of it is empty, or longer than 63 characters
+        return False
     except ssl.SSLError:  # the listener requires a certificate, which comes after the verification of its own
         return True
     return True

@@ -208,6 +208,7 @@ def names_warned_of(caplog: pytest.LogCaptureFixture) -> list[str]:
         ("SSL://:1", "SSL://broker.example.com:1", ["broker.example.com"]),
         ("SSL://:1", "SSL://127.0.0.2:1", ["127.0.0.2"]),
         ("SSL://:1", None, [socket.gethostname()]),
+        ("SSL://:1", f"SSL://{'a' * 64}:1", ["a" * 64]),
     ],
 )
 def test_certificate_without_the_advertised_host_is_logged(
@@ -225,6 +226,31 @@ def test_certificate_without_the_advertised_host_is_logged(
     assert names_warned_of(caplog) == warned
     caplog.clear()
     listener_security(**settings, **{"ssl.endpoint.identification.algorithm": ""})[0].load(["SSL"])
+    assert names_warned_of(caplog) == []
+
+
+def test_check_of_an_alteration_does_not_warn(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    security, _ = listener_security(listeners="SSL://127.0.0.2:1", **certificates.broker_settings())
+    security.check(["SSL"])
+    assert names_warned_of(caplog) == []
+    security.load(["SSL"])
+    assert names_warned_of(caplog) == ["127.0.0.2"]
+
+
+def test_key_store_that_changes_again_at_once_is_not_warned_of(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    security, _ = listener_security(listeners="SSL://127.0.0.2:1", **certificates.broker_settings())
+    security.load([])
+    caplog.clear()
+    warn = security._warn_of_names
+
+    def warn_of_others() -> None:
+        certificates.broker.write_text("half a file")
+        warn()
+
+    monkeypatch.setattr(security, "_warn_of_names", warn_of_others)
+    security.reload()
     assert names_warned_of(caplog) == []
 
 
