@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from broker.authorization.audit_log import quoted
 from broker.security.distinguished_name import DamagedCertificateError
 from broker.security.ssl_principal_mapper import NoMatchingRuleError
 from protocol.plural import count_of
@@ -39,7 +40,10 @@ HANDSHAKE_S = 30.0
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE")
 
+_NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+
 _log = logging.getLogger("broker.channel")
+_audit = logging.getLogger("broker.audit")
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
@@ -110,9 +114,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             if self._established or self._shake_hands():
                 self._pass_on()
         except ssl.SSLError as error:
-            self._fail(_description(error))
+            self._fail(_description(error), is_refusal=_is_refusal(error))
         except (NoMatchingRuleError, DamagedCertificateError) as error:
-            self._fail(str(error))
+            self._fail(str(error), is_refusal=True)
 
     def pause_writing(self) -> None:
         """Pass on that the socket is full."""
@@ -247,22 +251,35 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._timeout.cancel()
             self._timeout = None
 
-    def _fail(self, why: str) -> None:
-        """Send the alert that names the failure, log it, and close."""
+    def _fail(self, why: str, *, is_refusal: bool = False) -> None:
+        """Send the alert that names the failure, log it, and close; `is_refusal`: the certificate is refused."""
         if self._closing:
             return
         self._closing = True
         self._stop_timeout()
-        self._warn(why)
+        self._warn(why, is_refusal=is_refusal)
         self._flush()
         self._socket.close()
 
-    def _warn(self, why: str) -> None:
-        """Log why the connection is closed; the same at most once in 10 s."""
+    def _warn(self, why: str, *, is_refusal: bool = False) -> None:
+        """Log why the connection is closed; the same at most once in 10 s.
+
+        A refused certificate is a line of the audit log. OpenSSL does not return one that it could not verify.
+        """
         host, listener, server = self._client.connection.client_host, self._listener.name, self._listener.server
         if times := server.close_warnings.add(f"{host} {listener} {why}", server.loop.time()):
             more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
+            if is_refusal:
+                _audit.warning(
+                    "Refused certificate: host=%s listener=%s reason=%s%s", quoted(host), listener, quoted(why), more
+                )
+                return
             _log.warning("Closing the connection from %s on %s: %s%s", host, listener, why, more)
+
+
+def _is_refusal(error: ssl.SSLError) -> bool:
+    """Return whether the client's certificate, or that it sent none, ended the handshake."""
+    return isinstance(error, ssl.SSLCertVerificationError) or error.reason == _NO_CERTIFICATE
 
 
 def _description(error: ssl.SSLError) -> str:
@@ -272,4 +289,6 @@ def _description(error: ssl.SSLError) -> str:
         return "the client does not use TLS; does it have security.protocol=SSL or SASL_SSL?"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
+    if reason == _NO_CERTIFICATE:
+        return "it sent no certificate, and ssl.client.auth=required"
     return f"TLS failed: {reason.lower().replace('_', ' ')}"

@@ -173,8 +173,8 @@ def test_subject_of_the_certificate_is_the_principal(run: Run, serving: Serving,
     run(body())
 
 
-def warnings(caplog: pytest.LogCaptureFixture) -> Sequence[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "broker.channel"]
+def warnings(caplog: pytest.LogCaptureFixture, logger: str = "broker.channel") -> Sequence[str]:
+    return [record.getMessage() for record in caplog.records if record.name == logger]
 
 
 def test_client_without_required_certificate_is_refused(
@@ -189,9 +189,30 @@ def test_client_without_required_certificate_is_refused(
             assert served.script.seen == []
 
     run(body())
-    assert warnings(caplog) == [
-        "Closing the connection from 127.0.0.1 on PLAINTEXT: TLS failed: peer did not return a certificate"
+    assert warnings(caplog) == []
+    assert warnings(caplog, "broker.audit") == [
+        'Refused certificate: host="127.0.0.1" listener=PLAINTEXT reason="it sent no certificate, and '
+        'ssl.client.auth=required"'
     ]
+
+
+def test_certificate_of_another_authority_is_refused_in_the_audit_log(
+    run: Run, serving: Serving, certificates: Certificates, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        async with serving(tls=listener_tls(certificates, "required")) as served:
+            client = await served.connect(ssl=client_context(certificates, Certificates(tmp_path).alice))
+            client.send(b"request")
+            with suppress(ssl.SSLError, ConnectionError):  # uvloop ends the stream instead
+                assert await client.reader.read() == b""
+            assert served.script.seen == []
+
+    run(body())
+    assert warnings(caplog) == []
+    [line] = warnings(caplog, "broker.audit")
+    assert line.startswith(
+        'Refused certificate: host="127.0.0.1" listener=PLAINTEXT reason="its certificate is refused: '
+    )
 
 
 def test_certificate_without_matching_rule_is_refused(
@@ -206,7 +227,7 @@ def test_certificate_without_matching_rule_is_refused(
             assert served.script.seen == []
 
     run(body())
-    assert "no rule of ssl.principal.mapping.rules applies to 'CN=alice," in warnings(caplog)[0]
+    assert "no rule of ssl.principal.mapping.rules applies to 'CN=alice," in warnings(caplog, "broker.audit")[0]
 
 
 @pytest.mark.parametrize("sent", [framed(b"\0\x12\0\3" + bytes(20)), b"GET / HTTP/1.1\r\n\r\n"])
