@@ -156,7 +156,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                     "bootstrap_servers": address,
                     "client_id": "barnabas-cli",
                     "bootstrap_timeout_ms": int(options.timeout * 1000),
-                    "kafka_client": OneAttemptClient,
+                    "kafka_client": partial(OneAttemptClient, by_token=settings.by_token),
                     **own,
                     **given,
                 }
@@ -188,13 +188,13 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
 def _settings(options: argparse.Namespace) -> ClientSettings:
     """Return the client settings of the command line and its files; set `options.brokers` if `-b` was not given."""
     sources = []
-    bootstrap_servers = None
+    bootstrap_servers, by_token = None, False
     if path := getattr(options, "command_config", None):
         from barnabas.commands._command_config import read_command_config
 
         config = read_command_config(path, partial(complain, options.command))
         sources.append(config.settings)
-        bootstrap_servers = config.bootstrap_servers
+        bootstrap_servers, by_token = config.bootstrap_servers, config.by_token
     if options.settings_file:
         from_file = read_settings(options.settings_file)
         sources.append([setting for setting in from_file if spelled_name(setting[0]) not in ADDRESSES])
@@ -206,7 +206,7 @@ def _settings(options: argparse.Namespace) -> ClientSettings:
             options.brokers = addresses(bootstrap_servers)
         except argparse.ArgumentTypeError as error:
             raise WrongCall(f"bootstrap.servers: {error}") from None
-    return ClientSettings(*sources, options.settings)
+    return ClientSettings(*sources, options.settings, by_token=by_token)
 
 
 def send(client: Any, request: Any, node: int | None = None, timeout_ms: float | None = None) -> Any:

@@ -14,10 +14,8 @@ from typing import NamedTuple
 from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._settings import Setting, known_settings, spelled_name
 
-_LOGIN_MODULES = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "org.apache.kafka.common.security.scram.ScramLoginModule",
-)
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_LOGIN_MODULES = ("org.apache.kafka.common.security.plain.PlainLoginModule", _SCRAM)
 _KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -27,10 +25,14 @@ _CONVERTED = ("ssl.truststore.type", "ssl.keystore.type", "ssl.keystore.password
 
 
 class CommandConfig(NamedTuple):
-    """The contents of a file: settings of kafka-python or of the Java client, and the addresses of brokers, if any."""
+    """The contents of a file: settings of kafka-python or of the Java client, and the addresses of brokers, if any.
+
+    `by_token`: the user and the password are the id and the HMAC of a delegation token.
+    """
 
     settings: list[Setting]
     bootstrap_servers: str | None
+    by_token: bool = False
 
 
 def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig:
@@ -45,14 +47,19 @@ def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig
         raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
     values = _parse(text)
     bootstrap_servers = values.pop("bootstrap.servers", None)
+    login = _Login()
     try:
-        settings = list(_converted(values))
+        if (jaas := values.pop("sasl.jaas.config", None)) is not None:
+            login = _login(jaas)
+        settings = [*login.settings, *_converted(values)]
     except ValueError as error:
         raise WrongCall(f"{path}: {error}") from None
     known = known_settings()
     if ignored := [name for name, _ in settings if spelled_name(name) not in known]:
         warn(f"{path}: ignoring settings that these commands do not have: {', '.join(ignored)}")
-    return CommandConfig([setting for setting in settings if setting[0] not in ignored], bootstrap_servers)
+    return CommandConfig(
+        [setting for setting in settings if setting[0] not in ignored], bootstrap_servers, login.by_token
+    )
 
 
 def _parse(text: str) -> dict[str, str]:
@@ -85,9 +92,7 @@ def _unescaped(text: str) -> str:
 def _converted(values: dict[str, str]) -> Iterator[Setting]:
     """Yield the settings; ValueError for a value that cannot be used. No message has a secret."""
     for name, value in values.items():
-        if name == "sasl.jaas.config":
-            yield from _login(value)
-        elif name == "ssl.endpoint.identification.algorithm":
+        if name == "ssl.endpoint.identification.algorithm":
             yield "ssl_check_hostname", str(bool(value)).lower()
         elif name.endswith("store.location"):
             store = name.split(".")[1]
@@ -105,8 +110,15 @@ def _converted(values: dict[str, str]) -> Iterator[Setting]:
             yield name, value
 
 
-def _login(text: str) -> Iterator[Setting]:
-    """Yield user and password of a JAAS line."""
+class _Login(NamedTuple):
+    """User and password, and whether they are those of a delegation token."""
+
+    settings: tuple[Setting, ...] = ()
+    by_token: bool = False
+
+
+def _login(text: str) -> _Login:
+    """Return the login of a JAAS line; ValueError if the commands cannot use it."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars="=;")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -118,5 +130,8 @@ def _login(text: str) -> Iterator[Setting]:
     options = dict(zip(rest[::3], rest[2::3], strict=False))
     if end != ";" or not {"username", "password"} <= options.keys():
         raise ValueError("sasl.jaas.config: username, password or the ; at the end is missing")
-    yield "sasl_plain_username", options["username"]
-    yield "sasl_plain_password", options["password"]
+    by_token = options.get("tokenauth", "").lower() == "true"
+    if by_token and module != _SCRAM:
+        raise ValueError(f"sasl.jaas.config: tokenauth is for {_SCRAM}, not for {module}")
+    user = ("sasl_plain_username", options["username"])
+    return _Login((user, ("sasl_plain_password", options["password"])), by_token)

@@ -2,6 +2,8 @@
 
 kafka-python 3.0.12 retries these until its timeout, and then raises KafkaTimeoutError without the reason. Only what has
 no certain reason, a connection closed without a response, is tried twice: the broker may be starting or stopping.
+
+It can also log in with a delegation token, for which kafka-python has no setting.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from kafka.errors import (
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.sasl import SaslHandshakeRequest
 
@@ -40,6 +44,8 @@ from barnabas.commands._refusals import (
 )
 
 _CLOSED_TWICE = 2
+_DELEGATED = "barnabas_delegated"
+"""A setting of connections, which the SASL mechanism gets: whether a delegation token logs in."""
 
 
 class RefusedError(SaslAuthenticationFailedError):  # type: ignore[misc]
@@ -59,17 +65,18 @@ class ClosedError(RefusedError):
 class OneAttemptClient(KafkaNetClient):  # type: ignore[misc]
     """The setting `kafka_client` of kafka-python's clients."""
 
-    def __init__(self, **settings: Any) -> None:
-        """Create the client with the settings that kafka-python passes."""
+    def __init__(self, *, by_token: bool = False, **settings: Any) -> None:
+        """Create the client with the settings that kafka-python passes; `by_token` if the login is that of a token."""
         net = NetworkSelector(**settings)
-        super().__init__(net=net, manager=_Manager(net, **settings))
+        super().__init__(net=net, manager=_Manager(by_token, net, **settings))
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     """Keeps the reason of each refused connection: `get_connection` then raises it."""
 
-    def __init__(self, net: Any, **settings: Any) -> None:
+    def __init__(self, by_token: bool, net: Any, **settings: Any) -> None:
         super().__init__(net, **settings)
+        self._by_token = by_token
         self._closed_by: Counter[int | str] = Counter()
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
@@ -90,6 +97,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     async def _connect(self, node: Any, conn: Any, *others: Any, **named: Any) -> None:
         conn.__class__ = _Connection  # kafka-python has no setting for it
         conn.manager, conn.node = self, node
+        conn.config[_DELEGATED] = self._by_token
         await super()._connect(node, conn, *others, **named)
 
     def closed_by(self, node: Any, why: str) -> ClosedError | None:
@@ -198,3 +206,28 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
 
     def _keep_mechanisms(self, response: Any) -> None:
         self._mechanisms = response.mechanisms
+
+
+class _Scram(SaslMechanismScram):  # type: ignore[misc]
+    """SCRAM that can log in with a delegation token."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        if config.get(_DELEGATED):
+            self._scram_client = _TokenScramClient(
+                config["sasl_plain_username"], config["sasl_plain_password"], config["sasl_mechanism"]
+            )
+
+
+class _TokenScramClient(ScramClient):  # type: ignore[misc]
+    """SCRAM with the extension that tells the broker to look for a token, and not for a user."""
+
+    def first_message(self) -> bytes:
+        """Return the client's first message."""
+        bare = b"n=%b,r=%b,tokenauth=true" % (self.user, self.nonce)
+        self.auth_message += bare
+        return b"n,," + bare
+
+
+for _mechanism in ScramClient.MECHANISMS:
+    register_sasl_mechanism(_mechanism, _Scram, overwrite=True)

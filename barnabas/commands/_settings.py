@@ -80,9 +80,13 @@ def spelled_name(name: str) -> str:
 
 
 class ClientSettings:
-    """The user's settings under kafka-python's names; later ones override earlier ones."""
+    """The user's settings under kafka-python's names; later ones override earlier ones.
 
-    def __init__(self, *sources: Iterable[Setting]) -> None:
+    `by_token`: the login is that of a delegation token, for which kafka-python has no setting.
+    """
+
+    def __init__(self, *sources: Iterable[Setting], by_token: bool = False) -> None:
+        self.by_token = by_token
         self._given: dict[str, Setting] = {}
         for name, value in (setting for source in sources for setting in source):
             spelled = spelled_name(name)

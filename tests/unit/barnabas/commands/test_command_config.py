@@ -8,6 +8,7 @@ from barnabas.commands._command_config import CommandConfig, read_command_config
 from barnabas.commands._output import CommandError, WrongCall
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def read(tmp_path: Path, text: str) -> tuple[CommandConfig, list[str]]:
@@ -40,6 +41,14 @@ def test_settings_of_the_java_client_become_those_of_kafka_python(tmp_path: Path
     assert warnings == []
 
 
+def test_line_of_a_delegation_token_is_recognized(tmp_path: Path) -> None:
+    line = f'sasl.jaas.config={SCRAM} required username="id" password="hmac"'
+    assert not read(tmp_path, f"{line};\n")[0].by_token
+    assert not read(tmp_path, f'{line} tokenauth="false";\n')[0].by_token
+    assert read(tmp_path, f'{line} tokenauth="true";\n')[0].by_token
+    assert read(tmp_path, f"{line} tokenauth=true;\n")[0].by_token
+
+
 def test_settings_that_the_commands_do_not_have_are_reported_and_ignored(tmp_path: Path) -> None:
     config, warnings = read(tmp_path, "client.id=me\nmetadata.recovery.strategy=none\nenable.metrics.push=false\n")
     assert config.settings == [("client.id", "me")]
@@ -56,6 +65,10 @@ def test_settings_that_the_commands_do_not_have_are_reported_and_ignored(tmp_pat
         ("ssl.truststore.certificates=-----BEGIN", "write the PEM text to a file.*ssl.truststore.location"),
         ("sasl.jaas.config=com.example.Module required a=b;", "not by com.example.Module"),
         (f'sasl.jaas.config={PLAIN} required username="alice" password="secret', "write it as MODULE required"),
+        (
+            f'sasl.jaas.config={PLAIN} required username="a" password="secret" tokenauth="true";',
+            "tokenauth is for .*ScramLoginModule, not for .*PlainLoginModule",
+        ),
         (f'sasl.jaas.config={PLAIN} required username="secret";', "username, password or the ; at the end is missing"),
         (f'sasl.jaas.config={PLAIN} required username="a" password="secret"', "is missing"),
         ("sasl.jaas.config=", "write it as MODULE required"),

@@ -26,7 +26,7 @@ def token_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPro
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
         "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,INSIDE:PLAINTEXT",
         "inter.broker.listener.name": "INSIDE",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{PLAIN} {users};",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:carol",

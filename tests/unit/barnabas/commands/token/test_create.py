@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,24 @@ def test_the_bearer_of_a_new_token_logs_in_with_what_is_printed(token: As, token
         assert connection.session_ms > 0
     with pytest.raises(KafkaError):
         TokenConnection(token_broker.bootstrap, facts["TOKEN"], b"guess")
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_commands_log_in_with_the_line_that_is_printed(
+    call: Command, token: As, token_broker: BrokerProcess, tmp_path: Path, mechanism: str
+) -> None:
+    facts = dict(line.split(maxsplit=1) for line in token("alice", "create").lines)
+    path = tmp_path / "bearer.properties"
+    path.write_text(
+        f"bootstrap.servers={token_broker.bootstrap}\nsecurity.protocol=SASL_PLAINTEXT\n"
+        f"sasl.mechanism={mechanism}\n{facts['LOGIN']}\n"
+    )
+    as_bearer = ("--command-config", str(path))
+    assert call("topic", "list", *as_bearer).status == 0
+    again = call("token", "create", *as_bearer)  # the bearer is alice, but not by her password
+    assert "tokens are for clients that authenticate, and not by a token" in again.err
+    path.write_text(path.read_text().replace(' tokenauth="true"', ""))
+    assert f"login of user {facts['TOKEN']} by {mechanism} refused" in call("topic", "list", *as_bearer).err
 
 
 def test_lifetimes_are_the_brokers_or_shorter(new: New) -> None:
