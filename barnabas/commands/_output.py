@@ -18,6 +18,9 @@ _PREFIX = re.compile(
     r"|(?:\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error)(?:: |$))+"
 )
 
+# The beginning of kafka-python's message if the coordinator of a group cannot be looked up.
+_COORDINATOR = re.compile(r"FindCoordinatorResponse error for GROUP/(.*): ")
+
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 SHOWN = 5
@@ -201,6 +204,12 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
         return f"the broker does not answer, or advertises an address that cannot be reached ({plain(str(error))})"
     text = plain(str(error))
+    for kind, what in (
+        (errors.TopicAuthorizationFailedError, "topic"),
+        (errors.GroupAuthorizationFailedError, "group"),
+    ):
+        if isinstance(error, kind) and (refused := _unauthorized(error, what)):
+            return refused
     if isinstance(error, errors.BrokerResponseError) and " " not in text:  # a topic's name, or empty
         text = ": ".join(filter(None, (text, explain_code(error.errno))))
     if isinstance(error, errors.InvalidReplicationFactorError):
@@ -208,6 +217,18 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, errors.RequestTimedOutError):
         return f"{text}; `barnabas health` shows whether the controller answers"
     return text
+
+
+def _unauthorized(error: Exception, what: str) -> str | None:
+    """Return which topics, or which group, the user may not access; None if the error does not have them."""
+    of = error.args[0] if error.args else ()
+    if isinstance(of, str):
+        named = _COORDINATOR.match(of)
+        of = (named[1],) if named else () if " " in of else (of,)
+    if not of:
+        return None
+    several = "s" if len(of) > 1 else ""
+    return f"this user is not authorized to access {what}{several} {some(sorted(of))}; `barnabas acl add` can allow it"
 
 
 def plain(text: str) -> str:

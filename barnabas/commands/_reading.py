@@ -19,7 +19,7 @@ from barnabas.commands._internal_topics import is_internal, not_read
 from barnabas.commands._membership import is_joining, keep_joining, waits_for_others
 from barnabas.commands._offsets import Range, resolve
 from barnabas.commands._output import CommandError, some
-from barnabas.commands._topics import compiled, is_pattern
+from barnabas.commands._topics import compiled, is_pattern, or_hidden
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -322,7 +322,7 @@ def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[i
             raise CommandError(not_read(name))
         partitions = client.partitions_for_topic(name) if name in known else None
         if not partitions:
-            raise CommandError(f"there is no topic {name}{did_you_mean(name, known)}")
+            raise CommandError(f"there is no topic {name}{or_hidden(client)}{did_you_mean(name, known)}")
         for index in wanted or ():
             if index not in partitions:
                 raise CommandError(f"{name} has partitions 0 to {max(partitions)}, no {index}")

@@ -65,7 +65,12 @@ def closest(client: KafkaAdminClient, name: str) -> str:
 
 def unknown_topic(client: KafkaAdminClient, name: str) -> str:
     """Return the error message for a missing topic, with the closest name."""
-    return UNKNOWN_TOPIC + closest(client, name)
+    return UNKNOWN_TOPIC + or_hidden(client) + closest(client, name)
+
+
+def or_hidden(client: Any) -> str:
+    """Return that a missing topic may only be hidden from the user, if the connection is secured."""
+    return "" if client.config["security_protocol"] == "PLAINTEXT" else ", or this user may not describe it"
 
 
 def missing(client: KafkaAdminClient, names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -52,6 +52,9 @@ SENTENCES = ("reachable", "controller", "coordinator")
 """The checks whose problems are sentences; those of the others are names."""
 ROOM_BYTES = 2 << 20
 """A broker with less free space refuses new topics, and records that do not fit."""
+NOT_DESCRIBED = (
+    "unknown: this user may not describe the cluster; it needs DESCRIBE on it (`barnabas acl add --cluster`)"
+)
 NEW_LEADER_S = 1.0
 """How long voters may take to fetch from a newly elected leader."""
 
@@ -140,6 +143,8 @@ def _check(found: HealthProblem) -> Check:
 
 def _checks(client: Admin, options: argparse.Namespace) -> Iterator[HealthProblem]:
     """Yield the result of each check."""
+    from kafka.errors import ClusterAuthorizationFailedError
+
     cluster = client.describe_cluster()
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
     fenced = [number for number, broker in brokers.items() if broker.get("is_fenced")]
@@ -150,6 +155,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[HealthProble
     yield HealthProblem("reachable", list(unreachable.values()), fine, list(unreachable), {"brokers": len(brokers)})
     answering = client.answering(away)
     stale: list[str] = []
+    hidden: list[str] = []
     try:
         with waiting(options.command, CONTROLLER):
             quorum = describe_quorum(client)
@@ -159,6 +165,9 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[HealthProble
     except CommandError as error:
         stale = ["unknown: no controller answers, and the metadata may be out of date"]
         yield HealthProblem("controller", [str(error)], known=False)
+    except ClusterAuthorizationFailedError:
+        hidden = [NOT_DESCRIBED]
+        yield HealthProblem("controller", hidden, known=False)
     else:
         leader = quorum["leader"]
         silent = [node["node"] for node in quorum["nodes"] if is_silent(node)]
@@ -176,8 +185,11 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[HealthProble
     described = client.describe_log_dirs(brokers=answering)
     wrong = _wrong_directories(described)
     failed = {number for number, _ in wrong}
-    yield HealthProblem("log dirs", [directory for _, directory in wrong], "none has failed or is full", list(failed))
-    yield HealthProblem("served", without_log(topics, described), "all replicas")
+    directories = [directory for _, directory in wrong]
+    unserved = [] if hidden else without_log(topics, described)
+    known = not hidden
+    yield HealthProblem("log dirs", directories or hidden, "none has failed or is full", list(failed), known=known)
+    yield HealthProblem("served", unserved or hidden, "all replicas", known=known)
     try:
         groups = list_groups(client, [number for number in answering if number not in fenced])
     except CommandError as error:

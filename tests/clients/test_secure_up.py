@@ -94,6 +94,38 @@ def test_user_client_may_do_what_acls_allow(cluster: SecureCluster) -> None:
     assert (written.returncode, written.stderr) == (0, "")
 
 
+def test_what_a_user_may_not_access_is_named(cluster: SecureCluster) -> None:
+    assert cluster.command(cluster.admin, "topic", "create", "hidden").returncode == 0
+    assert cluster.command(cluster.admin, "produce", "hidden", stdin="one\n").returncode == 0
+
+    def refused(*words: str) -> str:
+        done = cluster.command(cluster.client, *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        return done.stderr.removeprefix("barnabas ").rstrip("\n")
+
+    missing = "or this user may not describe it"
+    assert refused("consume", "hidden", "-e") == f"consume: there is no topic hidden, {missing}"
+    assert refused("topic", "describe", "hidden") == f"topic describe: hidden: there is no such topic, {missing}"
+    describe = ("--allow-principal", "User:client", "--operation", "Describe", "--topic", "hidden")
+    assert cluster.command(cluster.admin, "acl", "add", *describe).returncode == 0
+    of_topic = "this user is not authorized to access topic hidden; `barnabas acl add` can allow it"
+    of_group = "this user is not authorized to access group readers; `barnabas acl add` can allow it"
+    assert refused("consume", "hidden", "-e") == f"consume: {of_topic}"
+    assert refused("consume", "hidden", "-e", "-g", "readers") == f"consume: {of_group}"
+    assert refused("group", "describe", "readers") == f"group describe: {of_group}"
+
+
+def test_health_names_the_checks_that_a_user_may_not_make(cluster: SecureCluster) -> None:
+    done = cluster.command(cluster.client, "health", "--json")
+    assert done.returncode == 1
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    assert (checks["reachable"]["ok"], checks["reachable"]["facts"]) == (True, {"brokers": 3})
+    unknown = {name: check["detail"] for name, check in checks.items() if not check["known"]}
+    why = "unknown: this user may not describe the cluster; it needs DESCRIBE on it (`barnabas acl add --cluster`)"
+    assert unknown == dict.fromkeys(("controller", "log dirs", "served"), why)
+    assert [name for name, check in checks.items() if not check["ok"]] == [*unknown]
+
+
 def test_client_without_password_or_encryption_is_refused(cluster: SecureCluster) -> None:
     settings = json.loads(Path(cluster.client["kafka_python"]).read_text())
     with pytest.raises(KafkaPythonError):

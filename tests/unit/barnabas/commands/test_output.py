@@ -159,5 +159,26 @@ def test_message_of_the_broker_is_preferred_to_the_text_of_its_code() -> None:
     assert explain_code(31_000, None) == str(errors.UnknownError.description)
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (errors.TopicAuthorizationFailedError({"orders"}), "this user is not authorized to access topic orders; `barn"),
+        (errors.TopicAuthorizationFailedError({"b", "a"}), "this user is not authorized to access topics a, b; `barn"),
+        (errors.GroupAuthorizationFailedError("g"), "this user is not authorized to access group g; `barnabas acl add"),
+        (
+            errors.GroupAuthorizationFailedError("FindCoordinatorResponse error for GROUP/my own: Group refused."),
+            "this user is not authorized to access group my own; `barnabas acl add` can allow it",
+        ),
+        (errors.TopicAuthorizationFailedError("Topic authorization failed."), "Topic authorization failed."),
+        (
+            errors.GroupAuthorizationFailedError(),
+            "Returned by the broker when the client is not authorized to access a",
+        ),
+    ],
+)
+def test_refused_topics_and_groups_are_named(error: Exception, message: str) -> None:
+    assert (explain(error) or "").startswith(message)
+
+
 def test_one_is_singular() -> None:
     assert (amount_of(1, "record"), amount_of(0, "record")) == ("1 record", "0 records")
