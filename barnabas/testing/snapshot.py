@@ -23,6 +23,7 @@ from barnabas.testing.errors import ClusterError
 
 MANIFEST = "snapshot.json"
 _FORMAT = 1
+_OTHERS = 0o077  # the permissions of other users
 _LOCK = ".lock"
 _DELETED = "-delete"
 """The end of the name of a deleted log's directory, whose files a broker removes later."""
@@ -150,7 +151,7 @@ def _copy(source: str, target: Path) -> None:
 
 
 def _pack(directory: Path, archive: Path) -> None:
-    """Write an archive that depends on the content only."""
+    """Write an archive that depends on the content only; other users cannot read that of data that they cannot."""
     import gzip
     import tarfile
 
@@ -160,8 +161,10 @@ def _pack(directory: Path, archive: Path) -> None:
         return member
 
     partial = archive.with_name(f"{archive.name}.part")
+    partial.unlink(missing_ok=True)
+    mode = 0o666 if S_IMODE((directory / "1").stat().st_mode) & _OTHERS else 0o600
     with (
-        open(partial, "wb") as file,
+        open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file,
         gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as packed,
     ):
@@ -173,6 +176,7 @@ def _unpack(archive: Path, directory: Path) -> None:
     import tarfile
 
     try:
+        directory.mkdir(0o700)
         with tarfile.open(archive) as packed:
             packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
             packed.extractall(directory)  # noqa: S202 - of the user, and filtered

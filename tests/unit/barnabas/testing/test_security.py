@@ -133,8 +133,12 @@ def test_only_this_user_can_enter_the_directories_of_a_cluster_a_restored_one_to
         assert modes(tmp_path / "first") == [0o700] * 2
         assert (tmp_path / "saved" / "1").stat().st_mode & 0o777 == 0o700
         (tmp_path / "saved" / "1").chmod(0o755)
+        first.snapshot(tmp_path / "saved.tar.gz")
+        assert (tmp_path / "saved.tar.gz").stat().st_mode & 0o777 == 0o600
     with Cluster(secure=True, directory=tmp_path / "second", snapshot=tmp_path / "saved"):
         assert modes(tmp_path / "second") == [0o700] * 2
+    with Cluster(secure=True, directory=tmp_path / "third", snapshot=tmp_path / "saved.tar.gz"):
+        assert modes(tmp_path / "third") == [0o700] * 2
 
 
 def test_a_cluster_without_security_has_its_addresses_only() -> None:
