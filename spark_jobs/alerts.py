@@ -14,7 +14,8 @@ A rule watches the windows of one granularity of the metrics and labels that it 
 Windows are evaluated in their order, when the event time has passed their end by the lateness; what changes them later
 does not change alerts. A window without measurements has the count and sum 0 and no mean, smallest or largest value: a
 comparison with one of these is false. An alert fires with the window that completes a breach, and is resolved with the
-first window that does not breach: once each, however long the breach lasts.
+first window that does not breach: once each, however long the breach lasts. A key that is a misspelling of one of the
+first six is refused.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -247,6 +249,9 @@ def _rule(given: Any, number: int, granularities: Mapping[str, int]) -> Rule:
 
     if not isinstance(given, dict):
         raise wrong("write a mapping with name and when")
+    for key in given:
+        if meant := _misspelt(str(key)):
+            raise wrong(f"there is no key {key}; did you mean {meant}?")
     for needed in ("name", "when"):
         if not isinstance(given.get(needed), str):
             raise wrong(f"it has no {needed}: write one, as text")
@@ -272,6 +277,17 @@ def _rule(given: Any, number: int, granularities: Mapping[str, int]) -> Rule:
         {str(label): str(pattern) for label, pattern in labels.items()},
         {key: value for key, value in given.items() if key not in KEYS},
     )
+
+
+def _misspelt(key: str) -> str | None:
+    """Return the key of a rule that `key` is a misspelling of, None if it is such a key or another word."""
+    if key in KEYS:
+        return None
+    # At this cutoff "severity", a frequent key, is not similar to "every".
+    if close := get_close_matches(key.lower(), KEYS, n=1, cutoff=0.8):
+        return close[0]
+    swapped = {key[:at] + key[at : at + 2][::-1] + key[at + 2 :] for at in range(len(key) - 1)}
+    return next((known for known in KEYS if known in swapped), None)
 
 
 def _evaluated(rule: Rule, series: str, watch: Watch, until: int) -> Iterator[Alert]:

@@ -11,6 +11,10 @@ class JobError(Exception):
     """A problem that the user can solve; its text is one sentence that says how."""
 
 
+class NotInstalled(JobError):  # noqa: N818 - a state of the machine
+    """A package that the options need is missing: the options themselves are right."""
+
+
 class Remedy(NamedTuple):
     """What to do about errors whose text `pattern` matches; `{line}` in the advice is the line, `{match}` the match."""
 
@@ -92,7 +96,7 @@ REMEDIES: Sequence[Remedy] = (
 
 
 # A JobError of a micro-batch or of an executor, as the text of Spark's error has it.
-RAISED = re.compile(rf"\b{JobError.__name__}: (.+)")
+RAISED = re.compile(rf"\b(?:{JobError.__name__}|{NotInstalled.__name__}): (.+)")
 
 
 def remedy_of(error: BaseException) -> str | None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, NotInstalled
 from spark_jobs.options import option
 
 FORMATS = ("json", "avro", "protobuf")
@@ -67,7 +67,8 @@ class FormatOptions:
 
     format: str = option("format of the value", default="json", choices=FORMATS)
     schema: tuple[SchemaFile, ...] = option(
-        "the schema: JSON Schema (optional), Avro's JSON, .proto or a descriptor set; ID=FILE for an id of the prefix",
+        "the schema: JSON Schema (optional), Avro's JSON, .proto or a descriptor set; ID=FILE for an id of the prefix; "
+        "may be repeated",
         metavar="[ID=]FILE",
         parse=schema_file,
         repeated=True,
@@ -371,7 +372,7 @@ def _library(module: str, package: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:
-        raise JobError(f"{package} is not installed: pip install 'barnabas[formats]'") from None
+        raise NotInstalled(f"{package} is not installed: pip install 'barnabas[formats]'") from None
 
 
 def _first_line(error: object) -> str:

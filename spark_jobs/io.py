@@ -107,8 +107,10 @@ def kafka_options(options: KafkaOptions) -> dict[str, str]:
 
 def check_topics(options: TopicOptions) -> None:
     """Raise JobError unless the topics are chosen in one of the two ways."""
-    if bool(options.topic) == (options.topic_pattern is not None):
+    if not options.topic and options.topic_pattern is None:
         raise JobError("name the topics by --topic NAME, or by --topic-pattern")
+    if options.topic and options.topic_pattern is not None:
+        raise JobError("name the topics by --topic or by --topic-pattern, not by both")
 
 
 def reads(spark: SparkSession, options: TopicOptions, name: str) -> bool:

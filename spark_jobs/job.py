@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from spark_jobs import JOBS, io
 from spark_jobs.cluster import ABSENT, close_all
-from spark_jobs.errors import JobError, absent_text, remedy_of
+from spark_jobs.errors import JobError, NotInstalled, absent_text, remedy_of
 from spark_jobs.files import claim_checkpoint
 from spark_jobs.options import SessionOptions, StreamOptions, TopicOptions, parse, parser_of
 from spark_jobs.progress import ProgressListener, say
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 O = TypeVar("O", bound=SessionOptions)  # noqa: E741 - the options
 
 FAILED = 1
+USAGE = 2
 POLL_S = 1
 ADAPTIVE = "spark.sql.adaptive.enabled"
 
@@ -74,15 +75,17 @@ class Job(Generic[O]):
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job with its command-line arguments; return the exit status."""
         options = self.parsed(sys.argv[1:] if arguments is None else arguments)
+        status = USAGE
         try:
             self.check(options)
+            status = FAILED
             return self.run(options)
         except Exception as error:
             remedy = remedy_of(error)
             if remedy is None:
                 raise
             say(f"{self.name}: {remedy}")
-            return FAILED
+            return FAILED if isinstance(error, NotInstalled) else status
 
     def parsed(self, arguments: Sequence[str]) -> O:
         """Return the options of a command line; exit with status 2 and a message if they are invalid."""

@@ -124,7 +124,9 @@ def as_records(rows: DataFrame) -> DataFrame:
 def check(options: JoinOptions) -> None:
     """Raise JobError for options that do not fit together."""
     io.check_topics(options)
-    if (options.with_ is None) == (options.table is None):
+    if options.with_ is not None and options.table is not None:
+        raise JobError("choose --with TOPIC or --table TOPIC: a job joins with one of them")
+    if options.with_ is None and options.table is None:
         raise JobError("name the other stream by --with TOPIC, or the table by --table TOPIC")
     io.check_results(options.to, options, also_read=options.with_ or options.table)
 

@@ -183,7 +183,7 @@ class SessionOptions:
         "Spark's master, such as local[2] or spark://HOST:7077 (default: Spark's)", default=None, metavar="URL"
     )
     spark_conf: tuple[tuple[str, str], ...] = option(
-        "a setting of Spark, such as spark.sql.shuffle.partitions=8",
+        "a setting of Spark, such as spark.sql.shuffle.partitions=8; may be repeated",
         metavar="KEY=VALUE",
         parse=key_value,
         repeated=True,
@@ -202,7 +202,7 @@ class KafkaOptions:
         parse=addresses,
     )
     kafka: tuple[tuple[str, str], ...] = option(
-        "an option of Spark's Kafka source and sink, such as kafka.security.protocol=SSL",
+        "an option of Spark's Kafka source and sink, such as kafka.security.protocol=SSL; may be repeated",
         "-X",
         metavar="KEY=VALUE",
         parse=key_value,
@@ -214,7 +214,9 @@ class KafkaOptions:
 class TopicOptions(KafkaOptions):
     """The topics that a job reads."""
 
-    topic: tuple[str, ...] = option("a topic to read", "-t", metavar="NAME", parse=given, repeated=True)
+    topic: tuple[str, ...] = option(
+        "a topic to read; may be repeated", "-t", metavar="NAME", parse=given, repeated=True
+    )
     topic_pattern: str | None = option(
         "read the topics that this Java pattern matches, also those created later", default=None, metavar="PATTERN"
     )

@@ -30,7 +30,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import OWNER, Folder, query_id
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
-from spark_jobs.options import StreamOptions, did_you_mean, option
+from spark_jobs.options import StreamOptions, did_you_mean, given, option
 from spark_jobs.tables import Batch
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def columns(text: str) -> str:
 class TableOptions(StreamOptions):
     """The table and its columns."""
 
+    topic: tuple[str, ...] = option("the topic to read", "-t", metavar="NAME", parse=given, repeated=True)
     to: Destination = option(
         f"the table: {io.forms(upserts.KINDS)}",
         metavar="WHERE",

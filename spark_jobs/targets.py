@@ -44,7 +44,7 @@ class ProducerOptions(KafkaOptions):
     """How records are sent (`sending`)."""
 
     producer: tuple[tuple[str, str], ...] = option(
-        "an option of the producers, named as librdkafka's, such as compression.type=zstd",
+        "an option of the producers, named as librdkafka's, such as compression.type=zstd; may be repeated",
         "-P",
         metavar="KEY=VALUE",
         parse=key_value,
@@ -69,7 +69,7 @@ class TargetOptions(ProducerOptions):
         parse=addresses,
     )
     to_kafka: tuple[tuple[str, str], ...] = option(
-        "an option of the connection to --to-brokers, named as for -X",
+        "an option of the connection to --to-brokers, named as for -X; may be repeated",
         metavar="KEY=VALUE",
         parse=key_value,
         repeated=True,

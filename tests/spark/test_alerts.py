@@ -174,6 +174,21 @@ def test_rules_are_read_from_yaml() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "meant"),
+    [("evry", "every"), ("lables", "labels"), ("wehn", "when"), ("Metric", "metric"), ("fro", "for"), ("nmae", "name")],
+)
+def test_misspelt_keys_of_a_rule_are_refused(key: str, meant: str) -> None:
+    with pytest.raises(JobError, match=rf"rule a: there is no key {key}; did you mean {meant}\?"):
+        rules_of(f"rules: [{{name: a, when: mean > 3, {key}: x}}]", GRANULARITIES)
+
+
+def test_other_keys_of_a_rule_are_copied_into_its_alerts() -> None:
+    notes = dict.fromkeys(("severity", "team", "owner", "runbook", "summary", "page", "event", "service", "where"), "x")
+    [made] = rules_of(json.dumps({"rules": [{"name": "a", "when": "mean > 3"} | notes]}), GRANULARITIES)
+    assert made.notes == notes
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("rules: [", "the rules are not YAML: .*line 1"),

@@ -1,13 +1,16 @@
 """Options of jobs: which of flag, environment and file wins, and what invalid ones are answered with."""
 
 from argparse import ArgumentTypeError
+from dataclasses import fields
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from spark_jobs import JOBS
 from spark_jobs.archive import table
 from spark_jobs.io import Destination
 from spark_jobs.options import above_zero, addresses, duration, length, microseconds, parse, parser_of, seconds
@@ -19,6 +22,14 @@ NEEDED = ("--checkpoint", "c", "--to", "console")
 
 def parsed(*words: str, **environment: str) -> WindowsOptions:
     return parse(WindowsOptions, parser_of(WindowsOptions, "job", "about", "example"), [*NEEDED, *words], environment)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_help_says_which_options_may_be_repeated(name: str) -> None:
+    options = import_module(f"spark_jobs.{name}").JOB.options
+    said = {field.name for field in fields(options) if "may be repeated" in field.metadata["help"]}
+    repeated = {field.name for field in fields(options) if field.metadata["repeated"]}
+    assert said == (repeated - {"topic"} if name == "table" else repeated)  # a table is of one topic
 
 
 def test_defaults() -> None:

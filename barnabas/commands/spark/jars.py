@@ -6,7 +6,7 @@ The versions are those of the installed PySpark. The jars are kept in $BARNABAS_
 
 import argparse
 
-from barnabas.commands._output import CommandError, add_json, show
+from barnabas.commands._output import CommandError, WrongCall, add_json, show
 from barnabas.commands._spark import need_pyspark
 
 EXAMPLES = """
@@ -31,12 +31,19 @@ def run(options: argparse.Namespace) -> int:
     need_pyspark()
     from spark_jobs import jars
     from spark_jobs.errors import JobError
+    from spark_jobs.options import did_you_mean
     from spark_jobs.session import find_java
 
+    wanted = options.connector or ["kafka"]
+    names = ", ".join(jars.COORDINATES)
+    for connector in wanted:
+        if connector not in jars.COORDINATES:
+            similar = did_you_mean(connector, jars.COORDINATES)
+            raise WrongCall(f"no connector {connector!r}{similar or f'; write one of {names}'}")
     rows = []
     try:
         find_java()
-        for connector in options.connector or ["kafka"]:
+        for connector in wanted:
             name = jars.coordinates(connector)
             rows += [{"connector": name, "jar": path} for path in jars.fetch(connector)]
     except JobError as error:

@@ -9,8 +9,9 @@ import importlib
 import sys
 import tempfile
 from collections.abc import Sequence
+from typing import Any
 
-from barnabas.commands._output import CommandError
+from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._spark import job_name, need_pyspark
 
 EXAMPLES = """
@@ -41,7 +42,7 @@ def pass_on(words: Sequence[str]) -> int:
     connectors = job.all_connectors(options)
     try:
         if not submission.is_cluster_mode(words[:end]):
-            job.check(options)
+            _check(job, options)
         find_java()
         jars.check_versions()
         paths = [path for connector in connectors for path in jars.fetch(connector)]
@@ -51,6 +52,18 @@ def pass_on(words: Sequence[str]) -> int:
         command = submission.command(name, words[:end], words[end + 1 :], jars=paths, folder=made)
         sys.stdout.flush()
         return submission.run(command, submission.environment(words[:end]), made)
+
+
+def _check(job: Any, options: object) -> None:
+    """Raise WrongCall if the job would refuse its options."""
+    from spark_jobs.errors import JobError, NotInstalled
+
+    try:
+        job.check(options)
+    except NotInstalled:
+        raise
+    except JobError as error:
+        raise WrongCall(str(error)) from None
 
 
 def _spark_words(words: Sequence[str]) -> int:

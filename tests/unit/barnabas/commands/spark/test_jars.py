@@ -1,7 +1,13 @@
+import pytest
+
 from tests.unit.barnabas.conftest import Command
 
 
-def test_unknown_connectors_are_named(barnabas: Command) -> None:
-    shown = barnabas("spark", "jars", "kafkaa")
-    assert shown.status == 1
-    assert "no connector 'kafkaa'; write one of kafka, " in shown.err
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("dleta", "no connector 'dleta'; did you mean delta?\n"), ("x", "no connector 'x'; write one of kafka, avro, ")],
+)
+def test_unknown_connectors_are_named_before_one_is_fetched(barnabas: Command, name: str, message: str) -> None:
+    shown = barnabas("spark", "jars", "kafka", name)
+    assert shown.status == 2
+    assert message in shown.err
