@@ -1,32 +1,39 @@
 """A picture of roll-ups: a panel for each granularity, the coarsest first, and each finer one for the end of the last.
 
-The lines are means, or the counts of metrics without values; they end where there are no measurements. The time in
-which an alert fires is red in the panel of its granularity. The grey part of a panel is what the next one shows.
+The lines are means, or the counts of metrics without values: a level from the begin to the end of each window, none
+where there are no measurements. The windows that an alert's breach lasts for are red in the panel of its granularity.
+The grey part of a panel is what the next one shows, unless that is all of it.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs import io
+from spark_jobs.alerts import RESOLVED
 from spark_jobs.errors import JobError
 from spark_jobs.io import Destination
 from spark_jobs.options import SourceOptions, StreamOptions
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
 ROW = (
     "granularity string, start timestamp, end timestamp, name string, labels map<string,string>, count long, "
     "sum double, min double, max double, mean double"
 )
-ALERT = "rule string, state string, every string, since timestamp, end timestamp"
+ALERTS = "alert"
+BELOW = "what the panel below shows"
 SERIES = 5
+# Of the time that a panel shows, so that the ends of lines are not cut.
+MARGIN = 0.01
 WINDOWS = 250
 FORMATS = (".png", ".svg")
 ALARM = "#c0392b"
@@ -34,7 +41,7 @@ COLOURS = ("#1f6f8b", "#e07a1f", "#4f9d69", "#8a5fa8", "#b8a13a")
 
 
 class Firing(NamedTuple):
-    """A span in which an alert fires; `end` is None if it has not been resolved."""
+    """A breach, from the begin of its first window to that of the window that resolved it; None if none has."""
 
     granularity: str
     rule: str
@@ -45,6 +52,7 @@ class Firing(NamedTuple):
 class Line(NamedTuple):
     """A series in a panel: the begins of its windows in seconds since 1970, and their means, or else their counts."""
 
+    metric: str
     starts: list[float]
     values: list[float]
     has_means: bool
@@ -69,18 +77,20 @@ def read_roll_ups(spark: SparkSession, to: Destination, options: StreamOptions) 
 
 
 def read_firing(spark: SparkSession, topic: str, options: StreamOptions) -> list[Firing]:
-    """Return the spans in which alerts of a topic fire."""
-    from pyspark.sql import functions as f
+    """Return the breaches of the alerts of a topic."""
+    records = io.read_batch(spark, _reading(topic, options)).orderBy("offset")
+    return firing_of((row["key"], row["value"]) for row in records.selectExpr("string(key)", "string(value)").collect())
 
-    records = io.read_batch(spark, _reading(topic, options))
-    value = f.from_json(f.col("value").cast("string"), ALERT)
-    rows = records.orderBy("offset").select(f.col("key").cast("string").alias("key"), value.alias("alert")).collect()
+
+def firing_of(records: Iterable[tuple[str, str]]) -> list[Firing]:
+    """Return the breaches of alerts, whose keys and values are given in their order."""
     spans: dict[tuple[str, datetime], Firing] = {}
-    for row in rows:
-        alert = row["alert"]
-        end = alert["end"] if alert["state"] == "resolved" else None
-        span = Firing(alert["every"], alert["rule"], _utc(alert["since"]), _utc(end) if end else None)
-        spans[row["key"], span.since] = span
+    for key, value in records:
+        alert = json.loads(value)
+        since = datetime.fromisoformat(alert["since"])
+        # An alert is resolved by a window without a breach: its begin is the end of the breach.
+        end = datetime.fromisoformat(alert["start"]) if alert["state"] == RESOLVED else None
+        spans[key, since] = Firing(alert["every"], alert["rule"], since, end)
     return list(spans.values())
 
 
@@ -89,6 +99,11 @@ def draw(rows: DataFrame, firing: Sequence[Firing], granularities: Mapping[str, 
 
     Raise JobError if there is nothing to draw.
     """
+    figure_of(rows, firing, granularities).savefig(path, dpi=130)
+
+
+def figure_of(rows: DataFrame, firing: Sequence[Firing], granularities: Mapping[str, int]) -> Figure:
+    """Return the picture that `draw` writes."""
     from matplotlib.figure import Figure
 
     named = _named(rows).persist()
@@ -98,20 +113,23 @@ def draw(rows: DataFrame, firing: Sequence[Firing], granularities: Mapping[str, 
             raise JobError("there is no roll-up to draw yet: the topics have no measurements")
         figure = Figure(figsize=(11, 2.4 * len(granularities) + 0.8), layout="constrained")
         panels = figure.subplots(len(granularities), squeeze=False)[:, 0]
-        coarser = None
+        coarser, whole = None, (0.0, 0.0)
         for panel, (granularity, length) in zip(panels, reversed(list(granularities.items())), strict=True):
             lines = {series: _line(named, granularity, length, series) for series in largest}
-            _draw_panel(panel, granularity, lines, [span for span in firing if span.granularity == granularity])
-            if coarser is not None:
-                coarser.axvspan(*panel.get_xlim(), color="#000000", alpha=0.07, lw=0, zorder=0)
-            coarser = panel
+            breaches = [span for span in firing if span.granularity == granularity]
+            shown = _draw_panel(panel, f"every {granularity}", length, lines, breaches)
+            if coarser is not None and shown and not (shown[0] <= whole[0] and whole[1] <= shown[1]):
+                coarser.axvspan(*_days(shown), color="#000000", alpha=0.07, lw=0, zorder=0, label=BELOW)
+            coarser, whole = panel, shown or whole
     finally:
         named.unpersist()
-    shown = {
+    handles = {
         label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(shown.values(), shown.keys(), loc="outside upper left", ncols=SERIES + 1, frameon=False)
-    figure.savefig(path, dpi=130)
+    series = [label for label in handles if label not in (ALERTS, BELOW)]
+    ordered = [label for label in (*series, ALERTS, BELOW) if label in handles]
+    figure.legend([handles[label] for label in ordered], ordered, loc="outside upper left", ncols=4, frameon=False)
+    return figure
 
 
 def _named(rows: DataFrame) -> DataFrame:
@@ -135,7 +153,7 @@ def _line(named: DataFrame, granularity: str, length: int, series: str) -> Line:
 
     of_series = named.where((f.col("granularity") == granularity) & (f.col("series") == series))
     rows = of_series.orderBy(f.desc("begin")).limit(WINDOWS).collect()[::-1]
-    line = Line([], [], any(row["mean"] is not None for row in rows))
+    line = Line(rows[0]["name"] if rows else "", [], [], any(row["mean"] is not None for row in rows))
     for row in rows:
         if line.starts and row["begin"] > line.starts[-1] + length:
             line.starts.append(line.starts[-1] + length)
@@ -145,34 +163,47 @@ def _line(named: DataFrame, granularity: str, length: int, series: str) -> Line:
     return line
 
 
-def _draw_panel(panel: Any, granularity: str, lines: Mapping[str, Line], firing: Sequence[Firing]) -> None:
+def _draw_panel(
+    panel: Any, title: str, length: int, lines: Mapping[str, Line], firing: Sequence[Firing]
+) -> tuple[float, float] | None:
+    """Draw the lines; return the begin of the first window and the end of the last one, None without windows."""
     dates: Any = import_module("matplotlib.dates")
     drawn = [line for line in lines.values() if line.starts]
     for (series, line), colour in zip(lines.items(), COLOURS, strict=False):
-        panel.plot(_days(line.starts), line.values, ".-", ms=2, color=colour, lw=1.3, label=series)
+        ends = [start + length for start in line.starts[-1:]]
+        times, values = _days([*line.starts, *ends]), [*line.values, *line.values[-1:]]
+        panel.plot(times, values, drawstyle="steps-post", solid_capstyle="round", color=colour, lw=1.8, label=series)
+    shown = None
     if drawn:
         full = [line.starts[0] for line in drawn if len(line.starts) >= WINDOWS]
-        begin = max(full, default=min(line.starts[0] for line in drawn))
-        panel.set_xlim(*_days([begin, max(line.starts[-1] for line in drawn) + 1]))
+        shown = (
+            max(full, default=min(line.starts[0] for line in drawn)),
+            max(line.starts[-1] for line in drawn) + length,
+        )
+        margin = MARGIN * (shown[1] - shown[0])
+        panel.set_xlim(*_days([shown[0] - margin, shown[1] + margin]))
     left, right = panel.get_xlim()
     for span in firing:
         end = right if span.end is None else dates.date2num(span.end)
-        panel.axvspan(dates.date2num(span.since), end, color=ALARM, alpha=0.2, lw=0, label="alert")
+        panel.axvspan(dates.date2num(span.since), end, color=ALARM, alpha=0.2, lw=0, label=ALERTS)
     panel.set_xlim(left, right)
     panel.set_ylabel(_y_label(drawn), fontsize=9, color="#444444")
-    panel.set_title(f"every {granularity}", loc="left", fontsize=10, color="#444444")
+    panel.set_title(title, loc="left", fontsize=10, color="#444444")
     locator = dates.AutoDateLocator(minticks=5, maxticks=12)
     panel.xaxis.set_major_locator(locator)
     panel.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(axis="y", color="#dddddd", lw=0.6)
     panel.set_axisbelow(True)
+    return shown
 
 
 def _y_label(drawn: Sequence[Line]) -> str:
-    """Return what the values of a panel's lines are."""
-    kinds = sorted({"mean" if line.has_means else "records" for line in drawn})
-    return " or ".join(kinds)
+    """Return what the values of a panel's lines are; their metric, if there is one."""
+    metrics = {line.metric for line in drawn if line.has_means}
+    means = ["mean of " + metrics.pop() if len(metrics) == 1 and "" not in metrics else "mean"] if metrics else []
+    counts = [] if all(line.has_means for line in drawn) else ["records"]
+    return " or ".join(means + counts)
 
 
 def _newest(spark: SparkSession, topic: str, options: StreamOptions) -> DataFrame:
@@ -185,11 +216,6 @@ def _newest(spark: SparkSession, topic: str, options: StreamOptions) -> DataFram
 
 def _reading(topic: str, options: StreamOptions) -> SourceOptions:
     return SourceOptions(brokers=options.brokers, kafka=options.kafka, topic=(topic,))
-
-
-def _utc(time: datetime) -> datetime:
-    # Spark hands out local times without a zone.
-    return time.astimezone(UTC)
 
 
 def _days(seconds: Sequence[float]) -> list[float]:

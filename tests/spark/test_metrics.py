@@ -10,8 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_jobs import metrics_picture
 from spark_jobs.alerts import Alerts, RollUp, Totals, rules_of
@@ -26,6 +31,7 @@ from spark_jobs.metrics import (
     rolled_up,
     start,
     upsert,
+    windows,
     write_roll_ups,
 )
 from tests.broker_process import BrokerProcess
@@ -331,14 +337,64 @@ def test_the_axes_of_the_picture_are_named(spark: SparkSession, tmp_path: Path) 
     counted = options(granularities="1 hour")
     of_counts = rolled_up(measurements(records(spark, {"ms": 5}), counted), counted)
     for name, rows, label in (
-        ("values", of_values, "mean"),
+        ("values", of_values, "mean of ms"),
         ("counts", of_counts, "records"),
-        ("both", of_values.union(of_counts), "mean or records"),
+        ("both", of_values.union(of_counts), "mean of ms or records"),
+        ("two", of_values.union(of_values.withColumn("name", f.lit("bytes"))), "mean"),
     ):
         path = tmp_path / f"{name}.svg"
         with mpl.rc_context({"svg.fonttype": "none"}):
             metrics_picture.draw(rows, [], granularities(chosen), str(path))
         assert re.search(rf">\s*{label}\s*</text>", path.read_text())
+
+
+@pytest.fixture
+def example(spark: SparkSession) -> Figure:
+    """The picture of the example in docs/SPARK.md."""
+    chosen = options(value="ms", by="service", time="at")
+    values = [
+        {"at": f"2026-01-01T12:{minute:02}:00Z", "service": "web", "ms": ms}
+        for minute, ms in ((0, 12), (1, 15), (2, 900), (9, 10))
+    ]
+    rows = rolled_up(measurements(records(spark, *values), chosen), chosen)
+    rules = rules_of("rules: [{name: slow, metric: ms, every: 1 minute, when: mean > 100}]", granularities(chosen))
+    alerts = Alerts(rules).update(windows(rows, rules), int(NOON.timestamp()) + 540)
+    firing = metrics_picture.firing_of((alert.key, alert.value()) for alert in alerts)
+    return metrics_picture.figure_of(rows, firing, granularities(chosen))
+
+
+def minutes(days: float) -> float:
+    """Return matplotlib's days since 1970 as minutes since noon."""
+    return round(days * 1440 - NOON.timestamp() / 60, 3)
+
+
+def spans(panel: Axes, label: str) -> list[tuple[float, float]]:
+    found = [patch for patch in panel.patches if patch.get_label() == label and isinstance(patch, Rectangle)]
+    return [(minutes(patch.get_x()), minutes(patch.get_x() + patch.get_width())) for patch in found]
+
+
+def test_a_panel_shows_its_windows_from_begin_to_end(example: Figure) -> None:
+    for panel, title, end in zip(example.axes, ("1 hour", "5 minutes", "1 minute"), (60, 10, 10), strict=True):
+        [line] = panel.get_lines()
+        assert panel.get_title("left") == f"every {title}"
+        times, values = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        assert [minutes(times[0]), minutes(times[-1])] == [0, end]
+        left, right = panel.get_xlim()
+        assert minutes(left) < 0 < end < minutes(right)
+        assert line.get_drawstyle() == "steps-post"
+    assert [minutes(time) for time in times] == [0, 1, 2, 3, 9, 10]
+    np.testing.assert_equal(values, [12, 15, 900, np.nan, 10, 10])
+
+
+def test_the_red_part_of_a_panel_is_the_breach(example: Figure) -> None:
+    assert [spans(panel, "alert") for panel in example.axes] == [[], [], [(2, 3)]]
+
+
+def test_the_grey_part_of_a_panel_is_that_of_the_next_and_in_the_legend(example: Figure) -> None:
+    below = "what the panel below shows"
+    assert [spans(panel, below) for panel in example.axes] == [[(0, 10)], [], []]
+    [legend] = example.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ms web", "alert", below]
 
 
 def test_a_delta_table_has_the_newest_state_of_each_window(spark: SparkSession, tmp_path: Path) -> None:
