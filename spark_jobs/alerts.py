@@ -30,7 +30,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, yaml_text
 
 FIRING = "firing"
 RESOLVED = "resolved"
@@ -226,7 +226,7 @@ def rules_of(text: str, granularities: Mapping[str, int]) -> tuple[Rule, ...]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise JobError(f"the rules are not YAML: {' '.join(str(error).split())}") from None
+        raise JobError(f"the rules are not YAML: {yaml_text(error)}") from None
     listed = document.get("rules") if isinstance(document, dict) else None
     if not isinstance(listed, list) or not listed:
         raise JobError("the rules have no list `rules`: write rules: with a rule such as {name: slow, when: mean > 30}")

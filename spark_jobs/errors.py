@@ -113,6 +113,19 @@ def remedy_of(error: BaseException) -> str | None:
     return None
 
 
+def unread_text(error: OSError | UnicodeDecodeError) -> str:
+    """Return why a text file cannot be read."""
+    return (error.strerror or str(error)) if isinstance(error, OSError) else f"not UTF-8: {error.reason}"
+
+
+def yaml_text(error: Exception) -> str:
+    """Return what is wrong in a YAML document, and where if that is known."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if problem is None or mark is None:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
 def absent_text(topics: Iterable[str]) -> str:
     """Return the sentence about topics that do not exist."""
     return f"the topic {', '.join(sorted(topics))} does not exist: create it, or correct --topic"

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import io, metrics_picture
 from spark_jobs.alerts import Alerts, RollUp, Rule, Totals, rules_of
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, unread_text
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
@@ -307,7 +307,7 @@ def _rules(options: MetricsOptions, lengths: dict[str, int]) -> tuple[Rule, ...]
     try:
         text = Path(options.rules).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"the rules {options.rules} cannot be read: {error}; correct --rules") from None
+        raise JobError(f"the rules {options.rules} cannot be read: {unread_text(error)}; correct --rules") from None
     return rules_of(text, lengths)
 
 

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
 from typing import Any, TypeVar
 
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, unread_text, yaml_text
 
 ENVIRONMENT = "BARNABAS_SPARK_"
 # Variables that are no options: those of `jars`, and what Kubernetes sets for a service of the name barnabas-spark.
@@ -266,18 +268,33 @@ class WatermarkOptions:
 def parser_of(options: type[Any], prog: str, description: str, example: str) -> argparse.ArgumentParser:
     """Return the parser of a dataclass of options."""
     import configargparse
+    import yaml
+
+    wrong = configargparse.ConfigFileParserException
 
     class YamlFile(configargparse.YAMLConfigFileParser):  # type: ignore[misc]
         """The file of --config: a key that is no option is an error, with the most similar option."""
 
         def parse(self, stream: Any) -> Any:
-            items = super().parse(stream)
-            for key in items:
+            text = stream.read()
+            try:
+                options = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise wrong(f"{stream.name} is not YAML: {yaml_text(error)}") from None
+            if not isinstance(options, dict):
+                raise wrong(f"{stream.name}: write an option a line, such as 'window: 5 minutes'")
+            for key in map(str, options):
                 if key not in (names := _long_flags(parser)):
-                    raise configargparse.ConfigFileParserException(
-                        f"{stream.name}: there is no option {key!r}{did_you_mean(key, names)}"
-                    )
-            return items
+                    raise wrong(f"{stream.name}: there is no option {key!r}{did_you_mean(key, names)}")
+            return super().parse(StringIO(text))
+
+    def opened(path: str) -> StringIO:
+        try:
+            made = StringIO(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            parser.error(f"the file {path} cannot be read: {unread_text(error)}; correct --config")
+        made.name = path
+        return made
 
     parser: argparse.ArgumentParser = configargparse.ArgumentParser(
         prog=prog,
@@ -286,6 +303,7 @@ def parser_of(options: type[Any], prog: str, description: str, example: str) -> 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         auto_env_var_prefix=ENVIRONMENT,
         config_file_parser_class=YamlFile,
+        config_file_open_func=opened,
         args_for_setting_config_path=["--config"],
         config_arg_help_message="a YAML file of options, named as the flags",
         add_config_file_help=False,

@@ -191,7 +191,7 @@ def test_other_keys_of_a_rule_are_copied_into_its_alerts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rules: [", "the rules are not YAML: .*line 1"),
+        ("rules: [", "the rules are not YAML: line 1, column 9: expected the node content, but found '<stream end>'$"),
         ("", "the rules have no list `rules`"),
         ("rules: [5]", "rule number 1: write a mapping with name and when"),
         ("rules: [{when: mean > 3}]", "rule number 1: it has no name"),

@@ -100,7 +100,7 @@ WRONG = [
     ("metrics", "--rules|rules.yaml", "alerts need both --rules FILE and --alerts TOPIC"),
     ("metrics", "--granularities|1 minute, 90 seconds", "90 seconds is not a multiple of 1 minute"),
     ("metrics", "--rules|misspelt.yaml|--alerts|a", "rule slow: there is no key evry; did you mean every?"),
-    ("metrics", "--rules|absent.yaml|--alerts|a", "the rules absent.yaml cannot be read"),
+    ("metrics", "--rules|absent.yaml|--alerts|a", "the rules absent.yaml cannot be read: No such file or directory;"),
     ("metrics", "--pattern|(?<ms>.*)|--value|s", "--pattern has no group 's'"),
     ("metrics", "--picture|p.gif", "--picture p.gif: write a name that ends in .png or .svg"),
     ("metrics", "--alerts|orders|--rules|rules.yaml", "the job would read its own results from orders"),

@@ -144,11 +144,26 @@ def test_misspelt_keys_of_a_file_are_named_with_the_most_similar_one(
         ("chekpoint: c\nto: console\n", "there is no option 'chekpoint'; did you mean checkpoint?"),
         ("max_offsets_per_trigger: 9\n", "'max_offsets_per_trigger'; did you mean max-offsets-per-trigger?"),
         ("qqq: 1\n", "there is no option 'qqq'"),
+        ("5: 1\n", "there is no option '5'"),
+        ("- a\n", "write an option a line, such as 'window: 5 minutes'"),
+        ("", "write an option a line, such as 'window: 5 minutes'"),
     ):
         file.write_text(text)
         printed = error_of(capsys, "--config", str(file))
         assert printed.startswith(f"{file}: "), printed
         assert printed.endswith(message)
+
+
+def test_a_file_that_cannot_be_read_is_named_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    call = ("--config", str(file))
+    assert error_of(capsys, *call) == f"the file {file} cannot be read: No such file or directory; correct --config"
+    file.write_bytes(b"\xff")
+    assert error_of(capsys, *call) == f"the file {file} cannot be read: not UTF-8: invalid start byte; correct --config"
+    file.write_text("window: 1 hour\ntopic: [a\n")
+    assert (
+        error_of(capsys, *call) == f"{file} is not YAML: line 3, column 1: expected ',' or ']', but got '<stream end>'"
+    )
 
 
 def test_misspelt_variables_are_named_with_the_most_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
