@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spark_jobs.errors import JobError, first_line
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -59,8 +61,15 @@ class Cluster:
 
     def matching(self, pattern: str) -> list[str]:
         """Return the sorted names of the topics that a Java pattern matches, without Kafka's internal ones."""
-        matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
+        matcher = self._compiled(pattern)
         return sorted(name for name in self._admin.listTopics().names().get() if matcher.matcher(name).matches())
+
+    def _compiled(self, pattern: str) -> Any:
+        """Return a Java pattern; JobError if it is none."""
+        try:
+            return self._jvm.java.util.regex.Pattern.compile(pattern)
+        except Exception as error:  # of Java's compiler: nothing else runs
+            raise JobError(f"{pattern!r} is not one of Java's regular expressions: {first_line(error)}") from None
 
     def topics(self, names: Iterable[str], *, config: bool = False) -> dict[str, Topic]:
         """Return the topics that exist, by name; `config`: with the configurations that are set for them."""
@@ -106,7 +115,7 @@ class Cluster:
 
     def groups(self, pattern: str) -> list[str]:
         """Return the sorted ids of the consumer groups that a Java pattern matches."""
-        matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
+        matcher = self._compiled(pattern)
         found = (one.groupId() for one in _each(self._admin.listConsumerGroups().all().get()))
         return sorted(group for group in found if matcher.matcher(group).matches())
 

@@ -22,7 +22,7 @@ class Remedy(NamedTuple):
     advice: str
 
 
-NO_START = "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
+NO_START = "Spark did not start, as its lines above say; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
 REMEDIES: Sequence[Remedy] = (
     Remedy(
         r"No space left on device|Disk quota exceeded",

@@ -45,7 +45,7 @@ from spark_jobs.cluster import EARLIEST, Cluster, Partition
 from spark_jobs.errors import JobError
 from spark_jobs.job import Job, writer
 from spark_jobs.offset_map import NumberedRun, PartitionOffsetMap, parse_record, record_key, record_value
-from spark_jobs.options import StreamOptions, option
+from spark_jobs.options import StreamOptions, java_pattern, option
 from spark_jobs.sending import CLIENT, OffsetRun, TransactionalSender, send, to_send
 from spark_jobs.targets import TargetOptions, connection, ensure_topics, target_of
 
@@ -73,7 +73,10 @@ class MirrorOptions(TargetOptions, StreamOptions):
     """What is copied, and which groups."""
 
     groups: str | None = option(
-        "translate the offsets of the consumer groups that this Java pattern matches", default=None, metavar="PATTERN"
+        "translate the offsets of the consumer groups that this Java pattern matches",
+        default=None,
+        metavar="PATTERN",
+        parse=java_pattern,
     )
     offset_map: str = option(
         "topic of the target cluster that keeps the offset map", default="barnabas-mirror-offsets", metavar="NAME"

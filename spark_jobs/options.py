@@ -36,6 +36,13 @@ SPARK_INTERVAL = re.compile(rf"\s*(?:interval\s+)?(?:{SPARK_PART}\s*)+", re.IGNO
 # As Kafka's client reads it.
 ADDRESS = re.compile(r"(?:[a-zA-Z][a-zA-Z\d+.-]*://)?\[?[0-9a-zA-Z\-%._:]+\]?:\d{1,5}")
 
+# As Spark 4 reads it; 0 threads would do nothing.
+THREADS = r"(?:\*|[1-9]\d*)"
+MASTER = re.compile(
+    rf"local(?:\[{THREADS}(?:\s*,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|k8s://.+"
+    r"|spark://[^\s,:/]+:\d{1,5}(?:,[^\s,:/]+:\d{1,5})*|spark://\[[\da-fA-F:.]+\]:\d{1,5}"
+)
+
 T = TypeVar("T")
 
 
@@ -117,6 +124,61 @@ def addresses(text: str) -> str:
     return text
 
 
+def master_url(text: str) -> str:
+    """Return the URL of a master that Spark knows."""
+    if not MASTER.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write a master of Spark, such as local[2], spark://HOST:7077, k8s://https://HOST:PORT or yarn"
+        )
+    return text
+
+
+def spark_setting(text: str) -> tuple[str, str]:
+    """Return the key and value of a setting of Spark."""
+    key, value = key_value(text)
+    if key == "spark.master":
+        master_url(value)
+    return key, value
+
+
+def java_pattern(text: str) -> str:
+    """Return a regular expression of Java, without the errors that are seen without Java's compiler."""
+    if fault := _fault_of_pattern(given(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of Java's regular expressions: {fault}")
+    return text
+
+
+def _fault_of_pattern(pattern: str) -> str | None:
+    """Return what Java's compiler refuses: unclosed groups and classes, a lone backslash, a quantifier of nothing."""
+    if re.search(r"\(\?[a-zA-Z-]*x", pattern):
+        return None  # brackets in comments count for nothing
+    groups = 0
+    classes: list[bool] = []  # whether each open class has members: a `]` before them is one
+    before = ""
+    for word in re.findall(r"\\Q.*?(?:\\E|$)|\\.|\(\?|\[\^?|.", pattern, re.DOTALL):
+        if word == "\\":
+            return "a backslash at its end"
+        if word[0] == "[":
+            if classes:
+                classes[-1] = True
+            classes.append(False)
+        elif classes:
+            if word == "]" and classes[-1]:
+                classes.pop()
+            else:
+                classes[-1] = True
+        elif word[0] == "(":
+            groups += 1
+        elif word == ")":
+            groups -= 1
+            if groups < 0:
+                return "a ')' without its '('"
+        elif word in ("*", "+", "?") and before in ("", "(", "|"):
+            return f"nothing before {word!r}"
+        before = word
+    return "a '[' without its ']'" if classes else "a '(' without its ')'" if groups else None
+
+
 def time_ms(text: str) -> int:
     """Return an ISO 8601 time, in UTC unless it has a zone, in ms since 1970; ValueError otherwise."""
     time = datetime.fromisoformat(text)
@@ -182,12 +244,15 @@ class SessionOptions:
     """The Spark session."""
 
     master: str | None = option(
-        "Spark's master, such as local[2] or spark://HOST:7077 (default: Spark's)", default=None, metavar="URL"
+        "Spark's master, such as local[2] or spark://HOST:7077 (default: Spark's)",
+        default=None,
+        metavar="URL",
+        parse=master_url,
     )
     spark_conf: tuple[tuple[str, str], ...] = option(
         "a setting of Spark, such as spark.sql.shuffle.partitions=8; may be repeated",
         metavar="KEY=VALUE",
-        parse=key_value,
+        parse=spark_setting,
         repeated=True,
     )
 
@@ -220,7 +285,10 @@ class TopicOptions(KafkaOptions):
         "a topic to read; may be repeated", "-t", metavar="NAME", parse=given, repeated=True
     )
     topic_pattern: str | None = option(
-        "read the topics that this Java pattern matches, also those created later", default=None, metavar="PATTERN"
+        "read the topics that this Java pattern matches, also those created later",
+        default=None,
+        metavar="PATTERN",
+        parse=java_pattern,
     )
 
 

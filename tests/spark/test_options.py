@@ -12,8 +12,20 @@ from pyspark.sql import functions as f
 
 from spark_jobs import JOBS
 from spark_jobs.archive import table
+from spark_jobs.cluster import Cluster
+from spark_jobs.errors import JobError
 from spark_jobs.io import Destination
-from spark_jobs.options import above_zero, addresses, duration, length, microseconds, parse, parser_of, seconds
+from spark_jobs.options import (
+    above_zero,
+    addresses,
+    duration,
+    java_pattern,
+    length,
+    microseconds,
+    parse,
+    parser_of,
+    seconds,
+)
 from spark_jobs.quality import QualityOptions
 from spark_jobs.windows import WindowsOptions
 
@@ -92,6 +104,50 @@ def test_the_help_has_the_defaults_that_are_not_empty() -> None:
 def test_archive_names_the_tables_that_it_writes() -> None:
     with pytest.raises(ArgumentTypeError, match=r"^'csv:x': write parquet:DIR or delta:DIR$"):
         table("csv:x")
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[*]", "local[2]", "local[2,3]", "local[*, 1]", "local-cluster[2,1,1024]", "yarn"),
+        *("spark://a:7077", "spark://a:7077,b-2.example:7077", "spark://[::1]:7077", "k8s://https://a:6443", "k8s://a"),
+    ],
+)
+def test_masters_of_spark_are_accepted(master: str) -> None:
+    assert parsed("--master", master, "--spark-conf", f"spark.master={master}").master == master
+
+
+@pytest.mark.parametrize(
+    ("pattern", "valid"),
+    [
+        (pattern, True)
+        for pattern in (r"a.*", "[]a]", "[^]a]", "[[]a]]", "[a&&[b]]", "[a(]", r"\Q[(\E", r"\[\(", "]", "a|b?")
+    ]
+    + [
+        (pattern, True)
+        for pattern in ("(?<a>.)+", "(?i)a", "(?x)a # (\n", "(a|)*", "[*]+", "a*?b++", r"[\]]", r"\\", "a*+")
+    ]
+    + [(pattern, False) for pattern in ("[x", "(a", "a)", "*a", "(+)", "a|*", "a\\", "[]", "[a[b]", r"\Qa\E(", "?")],
+)
+def test_patterns_that_are_refused_are_none_of_java(spark: SparkSession, pattern: str, valid: bool) -> None:
+    cluster = object.__new__(Cluster)
+    cluster._jvm = spark._jvm
+    if valid:
+        assert cluster._compiled(pattern)
+        assert java_pattern(pattern) == pattern
+        return
+    with pytest.raises(JobError, match="is not one of Java's regular expressions: "):
+        cluster._compiled(pattern)
+    with pytest.raises(ArgumentTypeError, match="is not one of Java's regular expressions: "):
+        java_pattern(pattern)
+
+
+def test_a_fault_that_only_java_sees_ends_in_a_sentence(spark: SparkSession) -> None:
+    cluster = object.__new__(Cluster)
+    cluster._jvm = spark._jvm
+    assert java_pattern(r"\p{Nothing}")
+    with pytest.raises(JobError, match=r"^'.*Nothing.*' is not one of Java's regular expressions: .*Nothing.*$"):
+        cluster.matching(r"\p{Nothing}")
 
 
 def test_required_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:

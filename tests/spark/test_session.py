@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from spark_jobs import archive, jars
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, remedy_of
 from spark_jobs.session import find_java
 from tests.spark import small
 
@@ -74,6 +74,12 @@ def test_another_spark_than_pyspark_s_is_named(monkeypatch: pytest.MonkeyPatch, 
         JobError, match=r"SPARK_HOME has Spark 3\.5\.1, but PySpark is .*: unset SPARK_HOME, or `pip ins"
     ):
         jars.check_versions()
+
+
+def test_an_end_of_the_java_process_is_explained_by_its_own_lines() -> None:
+    assert remedy_of(Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited")) == (
+        "Spark did not start, as its lines above say; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
+    )
 
 
 @pytest.fixture
