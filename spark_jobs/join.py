@@ -33,6 +33,7 @@ from spark_jobs.job import Job, writer
 from spark_jobs.options import StreamOptions, WatermarkOptions, given, milliseconds, option
 from spark_jobs.progress import say
 from spark_jobs.topic_table import TopicTable
+from spark_jobs.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -155,7 +156,7 @@ def start(spark: SparkSession, options: JoinOptions) -> StreamingQuery:
 def _refreshed(table: TopicTable) -> DataFrame:
     before, rows = table.count, table.rows()
     if table.count != before and sys.stderr.isatty():
-        say(f"the table has {table.count:,} rows")
+        say(f"the table has {counted(table.count, 'row')}")
     return rows
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import Cluster
 from spark_jobs.errors import first_line
+from spark_jobs.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +129,7 @@ def progress_line(progress: StreamingQueryProgress) -> str:
     """Return a line with the batch's records, rate and lag, and the watermark and state if there are any."""
     rate = f"{progress.processedRowsPerSecond:,.0f}" if progress.processedRowsPerSecond else "-"
     parts = [
-        f"batch {progress.batchId}: {progress.numInputRows:,} records",
+        f"batch {progress.batchId}: {counted(progress.numInputRows, 'record')}",
         f"{rate} records/s",
         f"lag {lag(progress):,}",
     ]
@@ -137,9 +138,9 @@ def progress_line(progress: StreamingQueryProgress) -> str:
     if progress.stateOperators:
         rows = sum(operator.numRowsTotal for operator in progress.stateOperators)
         megabytes = sum(operator.memoryUsedBytes for operator in progress.stateOperators) / 1e6
-        parts.append(f"state {rows:,} rows, {megabytes:,.1f} MB")
+        parts.append(f"state {counted(rows, 'row')}, {megabytes:,.1f} MB")
         if late := sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators):
-            parts.append(f"{late:,} rows dropped as late")
+            parts.append(f"{counted(late, 'row')} dropped as late")
     return ", ".join(parts)
 
 

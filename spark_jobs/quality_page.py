@@ -11,6 +11,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs.quality_report import NULL_TYPE, TopicQuality, WindowQuality, age, by_topic
+from spark_jobs.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +74,9 @@ def tiles(topic: TopicQuality, now: datetime, unique: str) -> list[Tile]:
     shares = [one.largest_key_share for one in topic.windows if one.largest_key_share is not None]
     drift = len(topic.drift())
     found = [
-        Tile("Records", f"{topic.records:,}", f"{_bytes(topic.bytes)} in {len(topic.windows):,} windows", PLAIN),
+        Tile(
+            "Records", f"{topic.records:,}", f"{_bytes(topic.bytes)} in {counted(len(topic.windows), 'window')}", PLAIN
+        ),
         Tile("Malformed", _share(malformed), f"{topic.malformed:,} not JSON objects", _level(1 - malformed, 1.0, 0.99)),
         Tile("Completeness", _share(topic.completeness), "fields present, not null", _level(topic.completeness)),
         Tile(
@@ -92,7 +95,7 @@ def tiles(topic: TopicQuality, now: datetime, unique: str) -> list[Tile]:
             "the mean partition",
             GOOD if topic.partition_skew() < 2 else WARN,
         ),
-        Tile("Schema changes", f"{drift:,}", f"{len(topic.fields()):,} fields", GOOD if not drift else WARN),
+        Tile("Schema changes", f"{drift:,}", counted(len(topic.fields()), "field"), GOOD if not drift else WARN),
     ]
     if topic.longest_delay_s is not None:
         found.append(Tile("Longest delay", f"{topic.longest_delay_s:,.1f} s", "from event to record", PLAIN))

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from spark_jobs.wording import counted
+
 NULL_TYPE = "null"
 
 
@@ -262,8 +264,7 @@ def age(length: timedelta) -> str:
     total = max(0, int(length.total_seconds()))
     for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if total >= size:
-            number = total // size
-            return f"{number:,} {unit}{'s' if number > 1 else ''}"
+            return counted(total // size, unit)
     return f"{total} s"
 
 

@@ -52,6 +52,7 @@ from spark_jobs.options import SessionOptions, TopicOptions, above_zero, given, 
 from spark_jobs.progress import say
 from spark_jobs.sending import AtPace, AtRate, TransactionalSender, send, to_send
 from spark_jobs.targets import TargetOptions, connection, ensure_topics, target_of
+from spark_jobs.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -251,7 +252,7 @@ def start(spark: SparkSession, options: ReplayOptions) -> None:
         group, connection(options.target()), dict(options.producer), options.transaction, pace, now=not keep
     )
     sent = sum(run.records for run in send(rows, sender))
-    say(f"replay: {sent:,} records sent to {', '.join(sorted(targets.values()))}")
+    say(f"replay: {counted(sent, 'record')} sent to {', '.join(sorted(targets.values()))}")
 
 
 def _plan(spark: SparkSession, options: ReplayOptions, first: Bound, last: Bound) -> Plan | None:

@@ -26,6 +26,7 @@ from spark_jobs.flights import check, feed, picture
 from spark_jobs.flights.dataset import CLOSING_MS, DAYS
 from spark_jobs.io import Destination
 from spark_jobs.session import spark_session
+from spark_jobs.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,9 @@ def main() -> int:
         shutil.rmtree(options.data, ignore_errors=True)
     os.makedirs(options.data, exist_ok=True)
     if (begun := _begun_with(options.data, options.days)) != options.days:
-        parser.error(f"{options.data} has the first {begun} days: write --days {begun}, or --reset to begin anew")
+        parser.error(
+            f"{options.data} has the first {counted(begun, 'day')}: write --days {begun}, or --reset to begin anew"
+        )
     with running_cluster(f"{options.data}/cluster") as bootstrap:
         return _run(bootstrap, options.data, options.seconds, options.days)
 
@@ -126,8 +129,7 @@ def _run(bootstrap: str, data: str, seconds: float, days: int) -> int:
         _say(f"topic {name}: {count:,} rows")
     spark = spark_session("flights", master="local[2]", connectors=("kafka", "delta"), conf=SMALL)
     queries = start_jobs(spark, bootstrap, data)
-    year = "the year 2013" if days == DAYS else f"{days} days of the year 2013"
-    _say(f"the jobs windows, join and table run; replaying {year} ...")
+    _say(f"the jobs windows, join and table run; replaying {picture.period(days)} ...")
     started = time.monotonic()
     sent = feed.replay_flights(bootstrap, seconds=seconds, report=_report_month, days=days)
     took = time.monotonic() - started
@@ -142,7 +144,8 @@ def _run(bootstrap: str, data: str, seconds: float, days: int) -> int:
     for query in queries:
         query.stop()
         batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
-        _say(f"{query.name} read {sum(b['numInputRows'] for b in batches):,} records in {len(batches)} micro-batches")
+        records = sum(batch["numInputRows"] for batch in batches)
+        _say(f"{query.name} read {counted(records, 'record')} in {counted(len(batches), 'micro-batch')}")
     differences = _results(spark, bootstrap, data, days)
     spark.stop()
     for difference in differences:
@@ -158,7 +161,7 @@ def _results(spark: SparkSession, bootstrap: str, data: str, days: int) -> list[
     means = picture.means((row.start, row.key, row["values"], row["sum"]) for row in rows)
     _say("\nmean departure delays in minutes, by scheduled hour:\n")
     _say(picture.bars(means))
-    picture.save(means, f"{data}/delays.png")
+    picture.save(means, f"{data}/delays.png", days)
     _say(f"\nthe same as a picture: {data}/delays.png")
     planes = spark.read.format("delta").load(f"{data}/planes")
     return check.compare(delays, planes, spark.read.parquet(f"{data}/flights-with-planes"), days)

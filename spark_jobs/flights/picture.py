@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from spark_jobs.flights.dataset import DAYS
+
 NEW_YORK = ZoneInfo("America/New_York")
 COLOURS = {"EWR": "#1b6ca8", "JFK": "#d1495b", "LGA": "#3a9d6e"}
 NAMES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
@@ -40,8 +42,13 @@ def bars(found: Means) -> str:
     return "\n".join(lines)
 
 
-def save(found: Means, path: str) -> None:
-    """Write the picture as a PNG."""
+def period(days: int) -> str:
+    """Return the part of the year that the demo replays."""
+    return "2013" if days == DAYS else f"the first {'day' if days == 1 else f'{days} days'} of 2013"
+
+
+def save(found: Means, path: str, days: int) -> None:
+    """Write the picture of the first `days` of the year, as a PNG or SVG."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -52,7 +59,7 @@ def save(found: Means, path: str) -> None:
         label, colour = f"{NAMES.get(origin, origin)} ({origin})", COLOURS.get(origin)
         axes.plot(list(hours), list(hours.values()), marker="o", markersize=4, linewidth=2, color=colour, label=label)
     axes.set(xlabel="scheduled hour of departure, New York time", ylabel="mean delay in minutes", xticks=range(5, 24))
-    axes.set_title("Departure delays grow during the day: New York, 2013", loc="left")
+    axes.set_title(f"Departure delays grow during the day: New York, {period(days)}", loc="left")
     axes.axhline(0, color="#999999", linewidth=0.8)
     axes.grid(axis="y", color="#e0e0e0")
     axes.spines[["top", "right"]].set_visible(False)

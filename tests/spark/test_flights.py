@@ -1,6 +1,10 @@
 """The demo's oracle and picture."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
 
 from spark_jobs.flights import check, picture
 
@@ -36,6 +40,15 @@ def test_means_are_by_local_hour_and_need_some_flights() -> None:
     winter = datetime(2013, 1, 1, 13, tzinfo=UTC)  # 8 o'clock too
     windows = [(noon, "EWR", 30, 60.0), (winter, "EWR", 10, 100.0), (noon, "JFK", 5, 500.0)]
     assert picture.means(windows) == {"EWR": {8: 4.0}, "JFK": {}}
+
+
+@pytest.mark.parametrize(
+    ("days", "text"), [(365, "2013"), (20, "the first 20 days of 2013"), (1, "the first day of 2013")]
+)
+def test_the_title_has_the_days_of_the_picture(tmp_path: Path, days: int, text: str) -> None:
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        picture.save({"EWR": {5: 12.0, 6: 24.0}}, str(tmp_path / "delays.svg"), days)
+    assert f"New York, {text}</text>" in (tmp_path / "delays.svg").read_text()
 
 
 def test_bars_are_as_long_as_their_means() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.quality_page import page, plots, tiles
 from spark_jobs.quality_report import Drift, FieldCount, Named, TopicQuality, WindowQuality, age, by_topic
+from spark_jobs.wording import counted
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -192,6 +193,13 @@ def test_a_record_of_a_distant_time_does_not_make_the_plots_large() -> None:
 def test_a_report_is_about_the_last_windows() -> None:
     [topic] = by_topic([window(hour) for hour in range(5)], 2)
     assert [one.start for one in topic.windows] == [NOON + 3 * HOUR, NOON + 4 * HOUR]
+
+
+def test_one_window_is_no_plural() -> None:
+    assert [counted(number, "window") for number in (0, 1, 1200)] == ["0 windows", "1 window", "1,200 windows"]
+    assert counted(2, "micro-batch") == "2 micro-batches"
+    [topic] = by_topic([window(0)])
+    assert next(tile.note for tile in tiles(topic, NOON, "") if tile.label == "Records").endswith(" in 1 window")
 
 
 def test_tiles_warn_of_stale_and_malformed_records() -> None:
