@@ -55,7 +55,10 @@ REMEDIES: Sequence[Remedy] = (
         r"|apache\.kafka\.common\.errors\.TimeoutException",
         "no broker answers at the address of --brokers; start one, or correct the address, then start the job again",
     ),
-    Remedy(r"apache\.kafka\.common\.config\.ConfigException", "Kafka's client refuses an option of -X: {line}"),
+    Remedy(
+        r"apache\.kafka\.common\.config\.ConfigException|No enum constant org\.apache\.kafka\.",
+        "Kafka's client refuses an option of -X: {line}",
+    ),
     Remedy(
         r"offset was changed from|KAFKA_DATA_LOSS|OffsetOutOfRangeException|may have been missed",
         "records were deleted before they were read: continue without them by -X failOnDataLoss=false, or begin anew "

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spark_jobs.errors import JobError, unread_text, yaml_text
+from spark_jobs.source_options import begins_elsewhere, source_option
 
 ENVIRONMENT = "BARNABAS_SPARK_"
 # Variables that are no options: those of `jars`, and what Kubernetes sets for a service of the name barnabas-spark.
@@ -272,7 +273,7 @@ class KafkaOptions:
         "an option of Spark's Kafka source and sink, such as kafka.security.protocol=SSL; may be repeated",
         "-X",
         metavar="KEY=VALUE",
-        parse=key_value,
+        parse=source_option,
         repeated=True,
     )
 
@@ -411,6 +412,10 @@ def parse(
         field.name: tuple(parsed[field.name] or ()) if field.metadata["repeated"] else parsed[field.name]
         for field in dataclasses.fields(options)  # type: ignore[arg-type]
     }
+    if values.get("start", "earliest") != "earliest":
+        for key, _ in values.get("kafka", ()):
+            if begins_elsewhere(key):
+                parser.error(f"choose --start or -X {key}, not both")
     return options(**values)
 
 

@@ -14,6 +14,7 @@ from spark_jobs import io
 from spark_jobs.cluster import Cluster, Topic
 from spark_jobs.errors import JobError
 from spark_jobs.options import KafkaOptions, addresses, key_value, option, positive
+from spark_jobs.source_options import source_option
 
 FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 # Of the source's cluster, or replaced by what keeps timestamps.
@@ -71,7 +72,7 @@ class TargetOptions(ProducerOptions):
     to_kafka: tuple[tuple[str, str], ...] = option(
         "an option of the connection to --to-brokers, named as for -X; may be repeated",
         metavar="KEY=VALUE",
-        parse=key_value,
+        parse=source_option,
         repeated=True,
     )
 

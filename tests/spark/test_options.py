@@ -5,6 +5,7 @@ from dataclasses import fields
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from pyspark.sql import functions as f
 from spark_jobs import JOBS
 from spark_jobs.archive import table
 from spark_jobs.cluster import Cluster
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, remedy_of
 from spark_jobs.io import Destination
 from spark_jobs.options import (
     above_zero,
@@ -27,6 +28,7 @@ from spark_jobs.options import (
     seconds,
 )
 from spark_jobs.quality import QualityOptions
+from spark_jobs.source_options import CLIENT_OPTIONS, SOURCE_OPTIONS, VALUES, begins_elsewhere
 from spark_jobs.windows import WindowsOptions
 
 NEEDED = ("--checkpoint", "c", "--to", "console")
@@ -83,6 +85,18 @@ def test_brokers_are_those_of_all_commands() -> None:
             "'table:x': write topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console",
         ),
         (("-X", "no-value"), "'no-value': write KEY=VALUE"),
+        (("-X", "startingoffsets=latest"), "'startingoffsets' is set by --start of the job"),
+        (("-X", "startingOffsets={}", "--start", "latest"), "choose --start or -X startingOffsets, not both"),
+        (("-X", "subscribe=a"), "'subscribe' is set by --topic of the job"),
+        (("-X", "failOnDatLoss=false"), "source has no option 'failOnDatLoss'; did you mean failOnDataLoss?"),
+        (("-X", "security.protocol=SSL"), "no option 'security.protocol'; did you mean kafka.security.protocol?"),
+        (("-X", "securty.protocol=SSL"), "no option 'securty.protocol'; did you mean kafka.security.protocol?"),
+        (("-X", "failOnDataLoss=no"), "failOnDataLoss is true or false, not 'no'"),
+        (
+            ("-X", "kafka.isolation.level=nonsense"),
+            "kafka.isolation.level is read_committed or read_uncommitted, not 'nonsense'",
+        ),
+        (("-X", "kafka.security.protocol=SLS"), "not 'SLS'; did you mean SSL?"),
         (("--max-offsets-per-trigger", "0"), "'0': write a number of at least 1"),
         (("--windw", "1 hour"), "there is no option --windw; did you mean --window?"),
         (("--config", "/nonexistent.yaml"), "/nonexistent.yaml"),
@@ -148,6 +162,40 @@ def test_a_fault_that_only_java_sees_ends_in_a_sentence(spark: SparkSession) -> 
     assert java_pattern(r"\p{Nothing}")
     with pytest.raises(JobError, match=r"^'.*Nothing.*' is not one of Java's regular expressions: .*Nothing.*$"):
         cluster.matching(r"\p{Nothing}")
+
+
+def test_a_slip_in_an_option_of_kafka_s_client_is_warned_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    slip = ("kafka.securty.protocol", "SSL")
+    assert parsed("-X", "=".join(slip)).kafka == (slip,)
+    assert capsys.readouterr().err.splitlines() == [
+        "Kafka's client has no option kafka.securty.protocol of its own; did you mean kafka.security.protocol?"
+    ]
+
+
+def test_options_of_sources_clients_and_plug_ins_are_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    given = [f"{name}=1" for name in SOURCE_OPTIONS if not begins_elsewhere(name) and name.lower() not in VALUES]
+    given += [
+        "KAFKA.group.id=g",
+        "kafka.my.interceptor.url=x",
+        "kafka.security.protocol=sasl_ssl",
+        "FAILONDATALOSS=False",
+    ]
+    given += ['startingOffsets={"a":{"0":5}}']
+    words = [word for one in given for word in ("-X", one)]
+    assert [f"{key}={value}" for key, value in parsed(*words).kafka] == given
+    assert capsys.readouterr().err == ""
+
+
+def test_the_options_of_kafka_s_client_are_those_of_the_connector(spark: SparkSession) -> None:
+    clients = cast("Any", spark._jvm).org.apache.kafka.clients
+    configs = (clients.consumer.ConsumerConfig, clients.producer.ProducerConfig, clients.admin.AdminClientConfig)
+    names = {name for config in configs for name in config.configNames() if not name.startswith("internal.")}
+    assert names == CLIENT_OPTIONS
+
+
+def test_an_option_that_an_executor_refuses_ends_in_a_sentence() -> None:
+    text = "[STREAM_FAILED] Query failed\nNo enum constant org.apache.kafka.common.IsolationLevel.NONSENSE"
+    assert (remedy_of(Exception(text)) or "").startswith("Kafka's client refuses an option of -X: No enum constant")
 
 
 def test_required_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:
