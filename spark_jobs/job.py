@@ -109,8 +109,11 @@ class Job(Generic[O]):
 
     def run(self, options: O) -> int:
         """Run the job in a session of its own, which ends with it."""
-        from spark_jobs.session import spark_session
+        from spark_jobs.session import is_away, spark_session
 
+        master = dict(options.spark_conf).get("spark.master", options.master)
+        if master is not None and is_away(master):
+            say(f"{self.name}: no master answers at {master} yet: Spark tries for about a minute")
         spark = spark_session(
             f"barnabas {self.name}",
             master=options.master,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ from spark_jobs.errors import JobError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STANDALONE = "spark://"
+CONNECT_S = 2
 # Each may be overridden by a job's --spark-conf, or by spark-submit's --conf.
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -87,6 +90,20 @@ def spark_session(
         if submitted is None or key not in submitted:
             builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_away(master: str) -> bool:
+    """Return whether the master of a standalone cluster, or each of several, refuses connections or is not reached."""
+    if not master.startswith(STANDALONE):
+        return False
+    for address in master.removeprefix(STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        except (OSError, OverflowError):
+            continue
+        return False
+    return True
 
 
 def find_java() -> None:

@@ -1,5 +1,6 @@
 """What is refused before Spark starts: each job is given options, and a JAVA_HOME on which Spark would not start."""
 
+import socket
 import subprocess
 import sys
 from importlib import import_module
@@ -232,6 +233,22 @@ def test_both_commands_check_first(no_spark: str, command: tuple[str, ...]) -> N
         wrong, capture_output=True, text=True, check=False, env={"PYTHONPATH": root, "JAVA_HOME": "/"}
     )
     assert (done.returncode, done.stderr.startswith("windows: --slide '1 hour' leaves out records")) == (2, True), done
+
+
+def test_a_master_that_is_away_is_named_before_spark_waits_for_it(
+    no_spark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"127.0.0.1:{server.getsockname()[1]}"
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            away = f"127.0.0.1:{closed.getsockname()[1]}"
+        for words in (("--master", f"spark://{away}"), ("--spark-conf", f"spark.master=spark://{away}")):
+            assert status("windows", *VALID["windows"], *words) == FAILED
+            line = f"windows: no master answers at spark://{away} yet: Spark tries for about a minute\n"
+            assert capsys.readouterr().err.startswith(line)
+        for master in (f"spark://{there}", f"spark://{away},{there}", "local[2]"):
+            assert status("windows", *VALID["windows"], "--master", master) == FAILED
+            assert "no master answers" not in capsys.readouterr().err
 
 
 def test_submit_checks_first_unless_the_driver_runs_elsewhere(no_spark: str) -> None:
