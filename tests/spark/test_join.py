@@ -172,7 +172,15 @@ def test_a_record_has_both_values_as_they_are(spark: SparkSession) -> None:
     assert (second["value"], second.get("joined")) == (1, None)
 
 
-@pytest.mark.parametrize("named", [{}, {"with_": "a", "table": "b"}])
-def test_one_side_is_named(spark: SparkSession, broker: BrokerProcess, tmp_path: Path, named: dict[str, str]) -> None:
-    with pytest.raises(JobError, match="name the other stream by --with TOPIC, or the table by --table TOPIC"):
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({}, "name the other stream by --with TOPIC, or the table by --table TOPIC"),
+        ({"with_": "a", "table": "b"}, "choose --with TOPIC or --table TOPIC: a job joins with one of them"),
+    ],
+)
+def test_one_side_is_named(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path, named: dict[str, str], message: str
+) -> None:
+    with pytest.raises(JobError, match=message):
         start(spark, options(broker, tmp_path, **named))
