@@ -95,6 +95,11 @@ REMEDIES: Sequence[Remedy] = (
     Remedy(r"PatternSyntaxException", "a pattern is not one of Java's regular expressions: {line}"),
     Remedy(r"DATA_SOURCE_NOT_FOUND|Failed to find data source", "a connector is missing: run `barnabas spark jars`"),
     Remedy(r"JAVA_GATEWAY_EXITED", NO_START),
+    Remedy(
+        r"Cannot call methods on a stopped SparkContext",
+        "Spark ended, as it does if a standalone master does not answer or removes the job: correct --master, or start "
+        "the master, then start the job again",
+    ),
 )
 
 

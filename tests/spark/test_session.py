@@ -82,6 +82,11 @@ def test_an_end_of_the_java_process_is_explained_by_its_own_lines() -> None:
     )
 
 
+def test_the_end_of_spark_without_its_master_ends_in_a_sentence() -> None:
+    error = Exception("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+    assert (remedy_of(error) or "").startswith("Spark ended, as it does if a standalone master does not answer")
+
+
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty folder of jars, and a Java whose requests to the internet are refused."""
