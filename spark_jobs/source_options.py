@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 PREFIX = "kafka."
-# Of Spark 4, which compares them without regard to case.
+# Of Spark 4.0, which compares them without regard to case.
 SOURCE_OPTIONS = (
     "startingOffsets",
     "startingOffsetsByTimestamp",
@@ -49,8 +49,8 @@ VALUES = {
     "includeheaders": ("true", "false"),
 }
 ANY_CASE = VALUES.keys() - {"kafka.isolation.level"}
-# A name as similar as that is a slip; others may be those of plug-ins.
-SLIP = 0.85
+# A name as similar as that is a slip; others may be those of plug-ins or newer versions.
+SLIP = 0.8
 # Of Kafka's consumer, producer and admin client.
 _NAMES = """
 acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter auto.offset.reset batch.size
@@ -87,7 +87,8 @@ CLIENT_OPTIONS = frozenset(_NAMES.split())
 def source_option(text: str) -> tuple[str, str]:
     """Return the key and value of KEY=VALUE; warn if the key is similar to an option of Kafka's client.
 
-    Raise ArgumentTypeError if Spark would ignore the key, if a job has an option for it, or if its value is none.
+    Raise ArgumentTypeError if the key is a misspelt one of Spark's source, if a job has an option for it, or if it cannot
+    have the value. A key like no other may be that of a newer Spark: a warning says that this one does not know it.
     """
     key, equals, value = text.partition("=")
     if not (key and equals):
@@ -100,7 +101,9 @@ def source_option(text: str) -> tuple[str, str]:
     elif name in STARTS and not value.lstrip().startswith("{"):
         raise argparse.ArgumentTypeError(f"{key!r} is set by --start of the job")
     elif name not in (one.lower() for one in SOURCE_OPTIONS):
-        raise argparse.ArgumentTypeError(f"Spark's Kafka source has no option {key!r}{_similar(name)}")
+        if meant := _similar(name):
+            raise argparse.ArgumentTypeError(f"Spark's Kafka source has no option {key!r}; did you mean {meant}?")
+        sys.stderr.write(f"Spark 4.0's Kafka source has no option {key}, and ignores it\n")
     values = VALUES.get(name)
     if values and value not in values and not (name in ANY_CASE and value.upper() in map(str.upper, values)):
         raise argparse.ArgumentTypeError(f"{key} is {' or '.join(values)}, not {value!r}{_closest(value, values)}")
@@ -112,12 +115,12 @@ def begins_elsewhere(key: str) -> bool:
     return key.lower() in STARTS
 
 
-def _similar(name: str) -> str:
+def _similar(name: str) -> str | None:
     if name in CLIENT_OPTIONS:
-        return f"; did you mean {PREFIX}{name}?"
+        return PREFIX + name
     known = {one.lower(): one for one in SOURCE_OPTIONS} | {PREFIX + one: PREFIX + one for one in CLIENT_OPTIONS}
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {known[close[0]]}?" if close else ""
+    close = get_close_matches(name, known, n=1, cutoff=SLIP)
+    return known[close[0]] if close else None
 
 
 def _closest(value: str, values: Iterable[str]) -> str:

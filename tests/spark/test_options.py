@@ -172,6 +172,15 @@ def test_a_slip_in_an_option_of_kafka_s_client_is_warned_of_once(capsys: pytest.
     ]
 
 
+def test_an_option_that_spark_may_have_in_a_newer_version_is_passed_on_with_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    newer = ("shareAcknowledgements", "true")
+    assert parsed("-X", "=".join(newer)).kafka == (newer,)
+    warning = "Spark 4.0's Kafka source has no option shareAcknowledgements, and ignores it"
+    assert capsys.readouterr().err.splitlines() == [warning]
+
+
 def test_options_of_sources_clients_and_plug_ins_are_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
     given = [f"{name}=1" for name in SOURCE_OPTIONS if not begins_elsewhere(name) and name.lower() not in VALUES]
     given += [
