@@ -95,7 +95,7 @@ def test_settings_are_written_as_java_reads_them(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_refused_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: str, **_: object) -> None:
+    def refuse(path: str, _mode: int, **_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
     monkeypatch.setattr(os, "makedirs", refuse)

@@ -276,11 +276,17 @@ def test_exit_with_parent_ends_up_when_its_parent_ends(up: Callable[..., Up]) ->
     assert running.end() == 0
 
 
+def own_host() -> str:
+    """Return an address whose ports only this process uses, so that those of stopped brokers stay free; Linux only."""
+    pid = os.getpid()
+    return f"127.{1 + pid // 65536}.{pid // 256 % 256}.{pid % 256}" if sys.platform == "linux" else "127.0.0.1"
+
+
 @pytest.mark.parametrize("ports", ["others", "the same"])
 def test_second_start_keeps_records_and_does_not_wait_for_sessions(
     up: Callable[..., Up], call: Command, tmp_path: Path, ports: str
 ) -> None:
-    options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT]
+    options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT, "--listen", f"{own_host()}:0"]
     running = up(*options, "--topic", "t")
     reported = running.ready()
     assert call("produce", "t", "-b", reported["bootstrap"], stdin=b"a\nb\n").status == 0
