@@ -87,8 +87,8 @@ CLIENT_OPTIONS = frozenset(_NAMES.split())
 def source_option(text: str) -> tuple[str, str]:
     """Return the key and value of KEY=VALUE; warn if the key is similar to an option of Kafka's client.
 
-    Raise ArgumentTypeError if the key is a misspelt one of Spark's source, if a job has an option for it, or if it cannot
-    have the value. A key like no other may be that of a newer Spark: a warning says that this one does not know it.
+    Raise ArgumentTypeError if the key is a misspelt one of Spark's source, if a job has an option for it, or if it
+    cannot have the value. A key like no other may be that of a newer Spark: a warning says that Spark 4.0 ignores it.
     """
     key, equals, value = text.partition("=")
     if not (key and equals):
