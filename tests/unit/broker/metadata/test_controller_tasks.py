@@ -238,16 +238,22 @@ def tasks_of(quorum: Any, loop: VirtualLoop, settings: Settings | None = None) -
     return ControllerTasks(quorum, settings, loop, now_ms=lambda: 0, broker_epoch=lambda: -1, has_exited=has_exited)
 
 
-def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    loop = VirtualLoop()
-    quorum = Stalled(loop, brokers=2)
+def begun_as_leader(quorum: Stalled | Broken, loop: VirtualLoop) -> ControllerTasks:
+    """Return tasks that have begun, and have been told that their node leads the quorum."""
     controller_tasks = tasks_of(quorum, loop)
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
     quorum.changed = loop.create_future()
+    return controller_tasks
+
+
+def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = VirtualLoop()
+    quorum = Stalled(loop, brokers=2)
+    controller_tasks = begun_as_leader(quorum, loop)
 
     def logged_within(seconds: float) -> list[str]:
         caplog.clear()
@@ -276,11 +282,7 @@ def test_fencing_of_brokers_of_the_last_run_at_the_start_of_the_cluster_is_no_wa
 ) -> None:
     loop = VirtualLoop()
     quorum = Stalled(loop, brokers=2)
-    controller_tasks = tasks_of(quorum, loop)
-    controller_tasks.begin()
-    quorum.leads = True
-    quorum.changed.set_result(None)
-    quorum.changed = loop.create_future()
+    controller_tasks = begun_as_leader(quorum, loop)
     loop.run_until_complete(asyncio.sleep(0))
     caplog.set_level(logging.INFO)
     for broker_id in (2, 3):
@@ -301,11 +303,7 @@ def test_failed_controller_task_is_logged_immediately() -> None:
     reported = []
     loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
     quorum = Broken(loop)
-    controller_tasks = tasks_of(quorum, loop)
-    controller_tasks.begin()
-    quorum.leads = True
-    quorum.changed.set_result(None)
-    quorum.changed = loop.create_future()
+    controller_tasks = begun_as_leader(quorum, loop)
     loop.run_until_complete(asyncio.sleep(1))
     assert reported == ["no image"]
     loop.run_until_complete(controller_tasks.stop())
