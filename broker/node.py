@@ -105,7 +105,7 @@ class Node:
         self._role = roles[0]  # which does not matter: they share the controller channel
         self._tasks = BackgroundTasks(shared, self.broker)
         self._dispatchers: dict[str, Dispatch] = {}
-        """Those of the listeners for clients, for authenticated clients and without quotas."""
+        """Those of the listeners, for authenticated clients and without quotas."""
         self._throttled: dict[str, Dispatch] | None = None
         """Those with quotas; None before there were any."""
         self._has_quotas = False
@@ -208,8 +208,7 @@ class Node:
         if self.monitor is not None:
             dispatch = self.monitor.timed(dispatch)
         security = shared.security
-        if role is self.broker:
-            self._dispatchers[name] = dispatch
+        self._dispatchers[name] = dispatch
         dispatch, first_request_bytes = security.authenticated(name, dispatch, shared.loop)
         port = await self.shared.server.bind(
             name, listener.host, listener.port, dispatch, security.tls_of(name), first_request_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol.api import ApiKey
+from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
-from tests.broker_process import BrokerProcess
+from protocol.messages.create_topics import CreateTopicsRequest
+from tests.broker_process import BrokerProcess, free_address
 from tests.oracles.apache_kafka import kafka_tool
 from tests.raw_client import RawClient
 from tests.setups import run
@@ -106,3 +109,26 @@ def test_a_newer_admin_client_is_refused_above_a_quota_of_mutations_and_an_older
     answered_at = time.monotonic()
     admin.create_topics([NewTopic("fourth", 1, 1)])["fourth"].result(30)
     assert time.monotonic() - answered_at > 1
+
+
+def test_a_client_of_a_controller_listener_is_muted_above_its_quota_of_mutations(tmp_path: Path) -> None:
+    controller = free_address()
+    listeners = {
+        "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    topic = partial(CreateTopicsRequest.Topic, replication_factor=1, assignments=[], configs=[])
+    with BrokerProcess(tmp_path, listeners) as running:
+        set_quota(running, "raw", "controller_mutation_rate", 2.0)
+        client = RawClient(controller)
+        create = partial(client.call, ApiKey.CREATE_TOPICS, 7, timeout_ms=10_000, validate_only=False)
+        answer = create(topics=[topic(name="first", num_partitions=26)])  # 4 more than a burst
+        assert answer.throttle_time_ms == 0
+        answer = create(topics=[topic(name="second", num_partitions=1)])
+        answered_at = time.monotonic()
+        assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert answer.throttle_time_ms > 1000
+        client.call(ApiKey.API_VERSIONS, 0)
+        assert time.monotonic() - answered_at > 1
+        client.close()
