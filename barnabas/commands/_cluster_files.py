@@ -7,8 +7,8 @@
 DIR itself is locked while `barnabas up` runs. Nothing is written before it is certain that no other `barnabas up` uses
 DIR, and that none of its brokers runs, however it was started.
 
-`barnabas/_cluster_settings.py` has the settings themselves. The ports of the controllers' listeners may change between
-starts.
+`barnabas/_cluster_settings.py` has the settings themselves, `barnabas/_settings_files.py` writes them. The ports of the
+controllers' listeners may change between starts.
 """
 
 import errno
@@ -21,11 +21,12 @@ from socket import socket
 from struct import Struct
 from typing import NamedTuple
 
+from barnabas import _settings_files
 from barnabas._cluster_settings import Address, NodeAddresses, new_cluster_id
+from barnabas._settings_files import PRIVATE_DIRECTORY
 from barnabas.commands._output import WrongCall, amount_of
 
 IDENTITY = "cluster.properties"
-_PRIVATE_DIRECTORY = 0o700
 
 _FLOCK = Struct("@qqihh" if sys.platform == "darwin" else "@hhqqi4x")
 """`struct flock`: start, length, process, kind, whence on macOS; kind, whence, start, length, process elsewhere."""
@@ -58,7 +59,7 @@ def held(directory: str, brokers: int, *, private: bool = False) -> Iterator[Non
     """
     new = not os.path.isdir(directory)
     try:
-        os.makedirs(directory, _PRIVATE_DIRECTORY if private else 0o777, exist_ok=True)
+        os.makedirs(directory, PRIVATE_DIRECTORY if private else 0o777, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
         raise _unusable(directory, error) from error
@@ -171,9 +172,8 @@ def _read(path: str) -> dict[str, str] | None:
 
 def write_settings(path: str, settings: Mapping[str, str], *, secret: bool = False) -> None:
     """Write a settings file, for no other user to read if `secret`; WrongCall if that fails."""
-    text = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
     try:
-        write_file(path, text, 0o600 if secret else None)
+        _settings_files.write_settings(path, settings, secret=secret)
     except OSError as error:
         raise _unusable(path, error) from error
 
@@ -182,31 +182,6 @@ def make_private(directory: str) -> None:
     """Create a directory that no other user can enter; one that exists keeps its mode. WrongCall if that fails."""
     try:
         with suppress(FileExistsError):
-            os.mkdir(directory, _PRIVATE_DIRECTORY)
+            os.mkdir(directory, PRIVATE_DIRECTORY)
     except OSError as error:
         raise _unusable(directory, error) from error
-
-
-def write_file(path: str, text: str, mode: int | None = None) -> None:
-    """Write a file atomically and durably, with `mode` or that of the umask; OSError if that fails.
-
-    Until the text is complete, only this user can read a file that has a mode.
-    """
-    temporary = f"{path}.tmp"
-    with suppress(FileNotFoundError):
-        os.unlink(temporary)  # of an interrupted start: others may have opened it
-    with open(temporary, "x", encoding="utf-8", opener=None if mode is None else _private) as file:
-        file.write(text)
-        file.flush()
-        if mode is not None:
-            os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\")

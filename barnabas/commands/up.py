@@ -29,6 +29,15 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from barnabas._cluster_security import (
+    ADMIN,
+    DIRECTORY,
+    SECURITY_PROTOCOL,
+    ClientFiles,
+    ClusterSecurity,
+    ClusterSecurityError,
+    is_secure,
+)
 from barnabas._cluster_settings import (
     CLIENTS,
     CONTROLLERS,
@@ -42,14 +51,6 @@ from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, reason
 from barnabas.commands._cluster_files import NodeFiles, held, identity, make_private, write_identity, write_settings
 from barnabas.commands._cluster_options import add_cluster_options
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
-from barnabas.commands._secure_cluster import (
-    ADMIN,
-    DIRECTORY,
-    SECURITY_PROTOCOL,
-    ClientFiles,
-    ClusterSecurity,
-    is_secure,
-)
 from barnabas.commands._topics import choose
 from barnabas.commands.topic.create import compare_partitions
 
@@ -118,11 +119,10 @@ def run(options: argparse.Namespace) -> int:
         clients = SECURITY_PROTOCOL if options.secure else CLIENTS
         nodes = _nodes(options.listen, options.brokers, directory, clients, stack)
         write_identity(directory, cluster_id, options.brokers)
-        security = ClusterSecurity(directory, options.listen.host) if options.secure else None
-        own = (security.broker_settings() if security else {}) | dict(options.define)
-        addresses = [node.addresses for node in nodes]
         bootstrap = ",".join(str(node.address) for node in nodes)
-        files = security.write_clients(bootstrap) if security else {}
+        secured, files = _secure(directory, options.listen.host, bootstrap) if options.secure else ({}, {})
+        own = secured | dict(options.define)
+        addresses = [node.addresses for node in nodes]
         for node in nodes:
             settings = settings_of(node.addresses, addresses, cluster_id, node.data_dir, own, clients)
             write_settings(node.settings_file, settings, secret=options.secure)
@@ -178,6 +178,15 @@ def _nodes(first: Address, count: int, directory: str, clients: str, stack: Exit
         addresses = NodeAddresses(node_id, address, next(iter(controller), None))
         nodes.append(NodeFiles(addresses, place, f"{place}.properties", sockets))
     return nodes
+
+
+def _secure(directory: str, host: str, bootstrap: str) -> tuple[dict[str, str], dict[str, ClientFiles]]:
+    """Return the security settings of all brokers, and the files of their clients; WrongCall if that fails."""
+    try:
+        security = ClusterSecurity(directory, host)
+        return security.broker_settings(), security.write_clients(bootstrap)
+    except ClusterSecurityError as error:
+        raise WrongCall(str(error)) from error
 
 
 def _bound(host: str, port: int) -> socket.socket:

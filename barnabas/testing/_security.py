@@ -7,9 +7,15 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from barnabas.commands._cluster_files import write_settings
-from barnabas.commands._output import WrongCall
-from barnabas.commands._secure_cluster import ADMIN, SECURITY_PROTOCOL, ClusterSecurity, UserSettings
+from barnabas._cluster_security import (
+    ADMIN,
+    DIRECTORY,
+    SECURITY_PROTOCOL,
+    ClusterSecurity,
+    ClusterSecurityError,
+    UserSettings,
+)
+from barnabas._settings_files import write_settings
 from barnabas.testing.errors import ClusterError
 
 LIBRARIES = ("librdkafka", "kafka-python", "aiokafka", "java")
@@ -24,12 +30,14 @@ class Security:
     def __init__(self, directory: Path, host: str) -> None:
         """Make the files that do not exist; ClusterError if that fails."""
         self._bootstrap = ""
+        settings_file = str(directory / DIRECTORY / "brokers")
         try:
             self._cluster = ClusterSecurity(str(directory), host)
-            settings_file = os.path.join(self._cluster.folder, "brokers")
             write_settings(settings_file, self._cluster.broker_settings(), secret=True)
-        except WrongCall as error:
+        except ClusterSecurityError as error:
             raise ClusterError(str(error)) from error
+        except OSError as error:
+            raise ClusterError(f"{settings_file}: {(error.strerror or str(error)).lower()}") from error
         self.options = ["--config", settings_file]
         """Options of `barnabas serve`; the passwords are in the file, because other users see command lines."""
 
@@ -38,7 +46,7 @@ class Security:
         self._bootstrap = bootstrap
         try:
             self._cluster.write_clients(bootstrap)
-        except WrongCall as error:
+        except ClusterSecurityError as error:
             raise ClusterError(str(error)) from error
 
     def settings(self, user: str) -> UserSettings:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from barnabas.commands._cluster_files import (
     held,
     identity,
     lock_holder,
+    make_private,
     write_identity,
     write_settings,
 )
@@ -59,6 +61,22 @@ def test_directory_is_locked_against_a_second_up(tmp_path: Path) -> None:
         pass
 
 
+def test_directories_of_a_cluster_are_private_when_they_are_created_and_keep_their_mode_then(tmp_path: Path) -> None:
+    made, data = tmp_path / "made", tmp_path / "made" / "1"
+    before = os.umask(0o022)
+    try:
+        with held(str(made), 1, private=True):
+            make_private(str(data))
+            assert [stat.S_IMODE(path.stat().st_mode) for path in (made, data)] == [0o700, 0o700]
+            data.chmod(0o750)
+            make_private(str(data))
+            assert stat.S_IMODE(data.stat().st_mode) == 0o750
+        with held(str(tmp_path / "plain"), 1):
+            assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o755
+    finally:
+        os.umask(before)
+
+
 def test_new_directory_that_stays_empty_is_removed(tmp_path: Path) -> None:
     for place in ("new", "used", "old"):
         (tmp_path / "old").mkdir(exist_ok=True)
@@ -86,10 +104,9 @@ def test_cluster_file_without_cluster_id_is_refused(tmp_path: Path) -> None:
         identity(str(tmp_path), 3)
 
 
-def test_settings_are_written_as_java_reads_them(tmp_path: Path) -> None:
-    place = tmp_path / "1.properties"
-    write_settings(str(place), {"broker.rack": "a\\b", "node.id": "1"}, secret=True)
-    assert place.read_text() == "broker.rack=a\\\\b\nnode.id=1\n"
+def test_settings_that_cannot_be_written_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(WrongCall, match=r"no such file or directory; choose another directory with --data-dir DIR$"):
+        write_settings(str(tmp_path / "none" / "1.properties"), {})
 
 
 def test_a_directory_that_cannot_be_made_is_refused_with_the_remedy(

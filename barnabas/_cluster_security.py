@@ -28,11 +28,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas._cluster_settings import CONTROLLERS
-from barnabas.commands._cluster_files import write_file
-from barnabas.commands._output import WrongCall
+from barnabas._settings_files import PRIVATE_DIRECTORY, PRIVATE_FILE, PUBLIC_FILE, write_file, write_settings
 
 if TYPE_CHECKING:
-    from barnabas.commands._certificates import Issued
+    from barnabas._certificates import Issued
 
 SECURITY_PROTOCOL = "SASL_SSL"
 DIRECTORY = "security"
@@ -46,10 +45,13 @@ _NO_USER = "users"  # its settings would replace the file of the passwords
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PASSWORD_BYTES = 24
 _NAME_BYTES = 8
-_PRIVATE, _PUBLIC = 0o600, 0o644
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _KEY_END = "-----END PRIVATE KEY-----\n"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+class ClusterSecurityError(Exception):
+    """A cluster cannot have security, or not with the files that it has; the message has the cause or the remedy."""
 
 
 class ClientFiles(NamedTuple):
@@ -74,28 +76,32 @@ class ClusterSecurity:
     def __init__(self, directory: str, host: str) -> None:
         """Read the files, and make those that do not exist; `host` is where the brokers listen.
 
-        WrongCall if a file is damaged or cannot be written, the brokers' certificate is of another authority, or the
-        package cryptography is missing; nothing is written then.
+        ClusterSecurityError if a file is damaged or cannot be written, if the brokers' certificate is of another
+        authority, or if the package cryptography is missing; nothing is written then.
         """
         try:
-            import barnabas.commands._certificates  # noqa: F401 - before anything is written
+            import barnabas._certificates  # noqa: F401 - before anything is written
         except ImportError:
-            raise WrongCall("--secure makes certificates with cryptography: pip install 'barnabas[secure]'") from None
+            raise ClusterSecurityError(
+                "a secure cluster makes its certificates with cryptography: pip install 'barnabas[secure]'"
+            ) from None
         self.folder = os.path.join(directory, DIRECTORY)
         self.trusted = self._path(_AUTHORITY)
         self._broker = self._path("broker.pem")
         if os.path.exists(self._broker) and not os.path.exists(self.trusted):
-            raise WrongCall(
+            raise ClusterSecurityError(
                 f"{self._broker} is not of an authority of this cluster, which has none yet: move it elsewhere, and "
-                "--secure makes a new one"
+                "the next start makes a new one"
             )
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            os.makedirs(self.folder, mode=PRIVATE_DIRECTORY, exist_ok=True)
             self._users = self._make_users()
             self._token_key = self._make_token_key()
             self._make_certificates(host)
         except OSError as error:
-            raise WrongCall(f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}") from error
+            raise ClusterSecurityError(
+                f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}"
+            ) from error
 
     @property
     def users(self) -> list[str]:
@@ -126,7 +132,10 @@ class ClusterSecurity:
         }
 
     def write_clients(self, bootstrap_servers: str) -> dict[str, ClientFiles]:
-        """Write the files of the users except that of the nodes, and return their paths; WrongCall if that fails."""
+        """Write the files of the users except that of the nodes, and return their paths.
+
+        ClusterSecurityError if that fails.
+        """
         written = {}
         try:
             for user in self.users:
@@ -134,12 +143,13 @@ class ClusterSecurity:
                     *map(self._path, (f"{user}.properties", f"{user}.librdkafka", f"{user}.json"))
                 )
                 settings = self.client_settings(bootstrap_servers, user)
-                java = {name: value.replace("\\", "\\\\") for name, value in settings.java.items()}
-                write_file(files.java, _lines(java), _PRIVATE)
-                write_file(files.librdkafka, _lines(settings.librdkafka), _PRIVATE)
-                write_file(files.kafka_python, json.dumps(settings.kafka_python, indent=2) + "\n", _PRIVATE)
+                write_settings(files.java, settings.java, secret=True)
+                write_file(files.librdkafka, _lines(settings.librdkafka), PRIVATE_FILE)
+                write_file(files.kafka_python, json.dumps(settings.kafka_python, indent=2) + "\n", PRIVATE_FILE)
         except OSError as error:
-            raise WrongCall(f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}") from error
+            raise ClusterSecurityError(
+                f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}"
+            ) from error
         return written
 
     def client_settings(self, bootstrap_servers: str, user: str) -> UserSettings:
@@ -185,23 +195,25 @@ class ClusterSecurity:
                 continue
             user, equals, password = line.partition("=")
             if not _USER.fullmatch(user) or not equals or not password:
-                raise WrongCall(
+                raise ClusterSecurityError(
                     f"{path}, line {number}: write it as USER=PASSWORD; a user has letters, digits, ., _ and -"
                 )
             if user.lower() == _NO_USER:
-                raise WrongCall(
+                raise ClusterSecurityError(
                     f"{path}, line {number}: no user can be named {user}, because its settings would replace this "
                     "file; choose another name"
                 )
             if user in users:
-                raise WrongCall(f"{path}, line {number}: {user} has a password in an earlier line already: remove one")
+                raise ClusterSecurityError(
+                    f"{path}, line {number}: {user} has a password in an earlier line already: remove one"
+                )
             users[user] = password
         missing = {
             user: urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode() for user in _FIRST_USERS if user not in users
         }
         if missing:
             users |= missing
-            write_file(path, "".join(f"{user}={password}\n" for user, password in users.items()), _PRIVATE)
+            write_file(path, "".join(f"{user}={password}\n" for user, password in users.items()), PRIVATE_FILE)
         return users
 
     def _make_token_key(self) -> str:
@@ -209,11 +221,11 @@ class ClusterSecurity:
         found = (_read(path) or "").strip()
         if not found:
             found = urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode()
-            write_file(path, f"{found}\n", _PRIVATE)
+            write_file(path, f"{found}\n", PRIVATE_FILE)
         return found
 
     def _make_certificates(self, host: str) -> None:
-        from barnabas.commands._certificates import is_current, is_issued_by, issue
+        from barnabas._certificates import is_current, is_issued_by, issue
 
         authority = self._authority()
         hosts = list(dict.fromkeys((host, *_LOCAL_HOSTS)))
@@ -221,30 +233,30 @@ class ClusterSecurity:
         _, _, certificate = (found or "").partition(_KEY_END)
         try:
             if found is not None and not (certificate and is_issued_by(certificate, authority)):
-                raise WrongCall(
+                raise ClusterSecurityError(
                     f"{self._broker} is not a key with a certificate of the authority in {self.trusted}: move it "
                     "elsewhere, and the next start makes a new one"
                 )
             if not certificate or not is_current(certificate, hosts):
                 key, certificate = issue(authority, _BROKER, hosts)
-                write_file(self._broker, key + certificate, _PRIVATE)
+                write_file(self._broker, key + certificate, PRIVATE_FILE)
         except ValueError as error:
-            raise WrongCall(f"{self.folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
+            raise ClusterSecurityError(f"{self.folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
 
     def _authority(self) -> Issued:
-        from barnabas.commands._certificates import Issued, new_authority
+        from barnabas._certificates import Issued, new_authority
 
         key_path = self._path("ca-key.pem")
         key, certificate = _read(key_path), _read(self.trusted)
         if key and certificate:
             return Issued(key, certificate)
         if certificate:
-            raise WrongCall(
+            raise ClusterSecurityError(
                 f"{key_path} is missing: restore it, or remove {self.folder} for new certificates and passwords"
             )
         made = new_authority(f"cluster authority {os.urandom(_NAME_BYTES).hex()}")  # clients may trust several
-        write_file(key_path, made.key, _PRIVATE)
-        write_file(self.trusted, made.certificate, _PUBLIC)  # last: without it, the next start makes both again
+        write_file(key_path, made.key, PRIVATE_FILE)
+        write_file(self.trusted, made.certificate, PUBLIC_FILE)  # last: without it, the next start makes both again
         return made
 
 

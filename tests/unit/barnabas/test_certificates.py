@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.commands._certificates import Issued, is_current, is_issued_by, issue, new_authority
+from barnabas._certificates import Issued, is_current, is_issued_by, issue, new_authority
 
 HOSTS = ["kafka.example.com", "10.0.0.7"]
 AUTHORITY = new_authority("cluster of the tests")

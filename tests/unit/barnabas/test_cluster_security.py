@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import sys
 from datetime import UTC, datetime, timedelta
@@ -13,11 +12,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from barnabas.commands._certificates import Issued, issue, new_authority
-from barnabas.commands._cluster_files import held, make_private, write_file
+from barnabas._certificates import Issued, issue, new_authority
+from barnabas._cluster_security import ClusterSecurity, ClusterSecurityError, is_secure
 from barnabas.commands._command_config import read_command_config
-from barnabas.commands._output import WrongCall
-from barnabas.commands._secure_cluster import ClusterSecurity, is_secure
 from barnabas.commands._settings import read_settings
 
 
@@ -39,22 +36,6 @@ def test_other_users_cannot_enter_the_folder_and_only_the_authoritys_certificate
     assert modes.pop("ca.pem") == 0o644
     assert set(modes.values()) == {0o600}
     assert modes.keys() >= {"ca-key.pem", "broker.pem", "users.properties", "admin.properties", "client.json"}
-
-
-def test_directories_of_a_cluster_are_private_when_they_are_created_and_keep_their_mode_then(tmp_path: Path) -> None:
-    made, data = tmp_path / "made", tmp_path / "made" / "1"
-    before = os.umask(0o022)
-    try:
-        with held(str(made), 1, private=True):
-            make_private(str(data))
-            assert [stat.S_IMODE(path.stat().st_mode) for path in (made, data)] == [0o700, 0o700]
-            data.chmod(0o750)
-            make_private(str(data))
-            assert stat.S_IMODE(data.stat().st_mode) == 0o750
-        with held(str(tmp_path / "plain"), 1):
-            assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o755
-    finally:
-        os.umask(before)
 
 
 def test_second_start_uses_the_same_certificates_and_passwords(tmp_path: Path) -> None:
@@ -105,7 +86,7 @@ def test_files_of_a_user_agree_for_java_librdkafka_and_kafka_python(tmp_path: Pa
 def test_invalid_line_among_the_users_is_refused_without_showing_it(tmp_path: Path, line: str) -> None:
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "users.properties").write_text(f"# users\n{line}\n")
-    with pytest.raises(WrongCall, match=r"users.properties, line 2: write it as USER=PASSWORD") as refused:
+    with pytest.raises(ClusterSecurityError, match=r"users.properties, line 2: write it as USER=PASSWORD") as refused:
         secured(tmp_path)
     assert line not in str(refused.value)
 
@@ -114,7 +95,7 @@ def test_user_with_two_passwords_is_refused_without_showing_them(tmp_path: Path)
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "users.properties").write_text("carol=first\n# again\ncarol=second\n")
     with pytest.raises(
-        WrongCall, match=r"users.properties, line 3: carol has a password in an earlier line"
+        ClusterSecurityError, match=r"users.properties, line 3: carol has a password in an earlier line"
     ) as refused:
         secured(tmp_path)
     assert "first" not in str(refused.value)
@@ -125,10 +106,10 @@ def test_missing_key_of_the_authority_and_damaged_certificates_are_refused(tmp_p
     secured(tmp_path)
     key = tmp_path / "security" / "ca-key.pem"
     key.write_text("damaged")
-    with pytest.raises(WrongCall, match="is damaged"):
+    with pytest.raises(ClusterSecurityError, match="is damaged"):
         secured(tmp_path)
     key.unlink()
-    with pytest.raises(WrongCall, match=r"ca-key.pem is missing: restore it, or remove .*security"):
+    with pytest.raises(ClusterSecurityError, match=r"ca-key.pem is missing: restore it, or remove .*security"):
         secured(tmp_path)
 
 
@@ -137,34 +118,16 @@ def test_user_whose_settings_would_replace_the_passwords_is_refused(tmp_path: Pa
     (tmp_path / "security").mkdir()
     users = tmp_path / "security" / "users.properties"
     users.write_text(f"carol=secret\n{name}=hidden\n")
-    with pytest.raises(WrongCall, match=f"users.properties, line 2: no user can be named {name}") as refused:
+    with pytest.raises(ClusterSecurityError, match=f"users.properties, line 2: no user can be named {name}") as refused:
         secured(tmp_path).write_clients("127.0.0.1:9092")
     assert "hidden" not in str(refused.value)
     assert users.read_text() == f"carol=secret\n{name}=hidden\n"
 
 
-def test_file_with_a_secret_is_readable_by_no_other_user_while_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, older = tmp_path / "1.properties", tmp_path / "1.properties.tmp"
-    older.write_text("")
-    modes = []
-    monkeypatch.setattr(os, "fchmod", lambda file, mode: modes.append((stat.S_IMODE(os.fstat(file).st_mode), mode)))
-    before = os.umask(0)
-    try:
-        with older.open() as opened_by_another_user:
-            write_file(str(path), "secret", 0o600)
-            assert opened_by_another_user.read() == ""
-    finally:
-        os.umask(before)
-    assert modes == [(0o600, 0o600)]
-    assert path.read_text() == "secret"
-
-
 def test_start_without_cryptography_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "barnabas.commands._certificates", raising=False)
+    monkeypatch.delitem(sys.modules, "barnabas._certificates", raising=False)
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(WrongCall, match=r"pip install 'barnabas\[secure\]'"):
+    with pytest.raises(ClusterSecurityError, match=r"pip install 'barnabas\[secure\]'"):
         secured(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -199,7 +162,9 @@ def test_brokers_certificate_of_another_authority_is_refused_and_kept(tmp_path: 
         "key elsewhere": issued.certificate,
     }
     path.write_text(texts[kind])
-    with pytest.raises(WrongCall, match=r"broker.pem is not a key with a certificate of the authority in .*ca.pem"):
+    with pytest.raises(
+        ClusterSecurityError, match=r"broker.pem is not a key with a certificate of the authority in .*ca.pem"
+    ):
         secured(tmp_path)
     assert path.read_text() == texts[kind]
 
@@ -217,6 +182,6 @@ def test_brokers_certificate_beside_no_authority_is_refused_before_anything_is_w
     folder = tmp_path / "security"
     folder.mkdir()
     (folder / "broker.pem").write_text("of the company")
-    with pytest.raises(WrongCall, match="has none yet: move it elsewhere"):
+    with pytest.raises(ClusterSecurityError, match="has none yet: move it elsewhere"):
         secured(tmp_path)
     assert [path.name for path in folder.iterdir()] == ["broker.pem"]
