@@ -85,6 +85,14 @@ def test_without_acknowledgements_a_refused_topic_closes_the_connection(
     assert stored(guarded) == (2, 0)
 
 
+def test_an_entry_for_a_group_does_not_cover_the_topic_of_its_name(
+    guarded: GuardedNode, topics: dict[str, bytes]
+) -> None:
+    guarded.add("allow User:alice ALL GROUP:theirs")
+    assert errors(produce(guarded, "theirs")) == [REFUSED]
+    assert stored(guarded) == (0, 0)
+
+
 def test_permissions_take_effect_with_the_next_request(guarded: GuardedNode, topics: dict[str, bytes]) -> None:
     [added] = guarded.add("allow User:alice WRITE TOPIC:theirs")
     assert errors(produce(guarded, "theirs")) == [0]
@@ -108,3 +116,17 @@ def test_transactional_batches_need_the_permission_for_the_transactional_id(
     guarded.add("allow User:alice WRITE TRANSACTIONAL_ID:id")
     allowed = produce(guarded, "mine", version=version, transactional_id="id", batch=TRANSACTIONAL)
     assert errors(allowed) == [ErrorCode.NOT_ENOUGH_REPLICAS]  # the transaction has no coordinator
+
+
+def test_one_transactional_batch_needs_the_permission_for_the_whole_request(
+    guarded: GuardedNode, topics: dict[str, bytes]
+) -> None:
+    guarded.add("allow User:alice WRITE TOPIC:theirs")
+    batches: dict[str, dict[str, Any]] = {"mine": {}, "theirs": TRANSACTIONAL}
+    rows = [
+        {"name": name, "partition_data": [{"index": 0, "records": bytes(build_batch([(None, b"v")], **batch))}]}
+        for name, batch in batches.items()
+    ]
+    refused = guarded.ask(ApiKey.PRODUCE, 11, acks=-1, timeout_ms=1000, topic_data=rows, transactional_id="id")
+    assert errors(refused) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+    assert stored(guarded) == (0, 0)

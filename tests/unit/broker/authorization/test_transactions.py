@@ -52,6 +52,8 @@ def test_a_transactional_producer_needs_its_id(guarded: GuardedNode, version: in
     guarded.add("allow User:alice WRITE TOPIC:*", "allow User:alice WRITE TRANSACTIONAL_ID:mine")
     assert init(guarded, "theirs", version) == ID_REFUSED
     assert init(guarded, "mine", version) == 0
+    guarded.add("allow User:alice DESCRIBE TRANSACTIONAL_ID:shown")
+    assert init(guarded, "shown", version) == ID_REFUSED
 
 
 def test_two_phase_commit_needs_a_permission_of_its_own(new_node: NewNode) -> None:

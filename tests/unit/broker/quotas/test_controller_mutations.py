@@ -55,6 +55,20 @@ def test_new_client_may_come_while_usages_are_read(mutations: Mutations) -> None
     assert [client_id for (_, client_id), *_ in usages] == ["two"]
 
 
+@pytest.mark.parametrize(
+    ("key", "first_strict"), [(ApiKey.CREATE_TOPICS, 6), (ApiKey.CREATE_PARTITIONS, 3), (ApiKey.DELETE_TOPICS, 5)]
+)
+def test_mutations_above_the_quota_are_refused_from_the_versions_of_kip_599_on(
+    mutations: Mutations, key: ApiKey, first_strict: int
+) -> None:
+    mutations.manager.apply({ANN: {CONTROLLER_MUTATION: 1.0}})
+    mutations.of().record(12)
+    mutations.manager.of_request(key, first_strict - 1, "ann", "app").record(1)
+    with pytest.raises(KafkaError) as refused:
+        mutations.manager.of_request(key, first_strict, "ann", "app").record(1)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
 def test_a_strict_mutation_is_refused_until_the_debt_is_repaid(mutations: Mutations) -> None:
     mutations.manager.apply({ANN: {CONTROLLER_MUTATION: 1.0}})
     first = mutations.of()

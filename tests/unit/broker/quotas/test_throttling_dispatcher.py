@@ -26,6 +26,8 @@ from protocol.errors import DecodeError
 from protocol.fields import fields_of
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -166,6 +168,33 @@ def test_the_bytes_of_a_fetch_response_are_counted_and_sent(client_with: ClientW
     answer = decoded(ApiKey.FETCH, version, client.send(ApiKey.FETCH, version, fetch(version)))
     assert answer.throttle_time_ms > 10_000
     assert len(answer.responses[0].partitions[0].records) == 2000
+    assert not client.connection.may_handle
+
+
+def test_the_controllers_throttle_time_mutes_the_connection_of_a_mutation(client_with: ClientWith) -> None:
+    client = client_with(**{REQUEST: 1000.0})
+    request = CreateTopicsRequest(topics=[], timeout_ms=1000)
+    client.outcome = response(ApiKey.CREATE_TOPICS, 7, CreateTopicsResponse(throttle_time_ms=1500, topics=[]))
+    answer = decoded(ApiKey.CREATE_TOPICS, 7, client.send(ApiKey.CREATE_TOPICS, 7, request))
+    assert answer.throttle_time_ms == 1500
+    assert client.connection.muted_until == 1.5
+
+
+@pytest.mark.parametrize("version", [12, 15])
+def test_the_follower_with_id_0_is_not_throttled(client_with: ClientWith, version: int) -> None:
+    client = client_with(**{FETCH: 1.0})
+    client.outcome = response(ApiKey.FETCH, version, FetchResponse(responses=[]))
+    for _ in range(10):
+        assert client.send(ApiKey.FETCH, version, fetch(version, replica_id=0)) is client.outcome
+    assert client.connection.may_handle
+
+
+def test_requests_that_need_no_permission_count_for_the_request_quota(client_with: ClientWith) -> None:
+    client = client_with(**{REQUEST: 1.0})
+    client.handling_s = 5.0
+    client.outcome = response(ApiKey.API_VERSIONS, 3, ApiVersionsResponse(api_keys=[]))
+    request = ApiVersionsRequest(client_software_name="app", client_software_version="1")
+    client.send(ApiKey.API_VERSIONS, 3, request)
     assert not client.connection.may_handle
 
 
