@@ -272,3 +272,10 @@ def test_each_concrete_resource_type_has_operations() -> None:
     assert set(SUPPORTED_OPERATIONS) == set(AclResourceType) - {AclResourceType.UNKNOWN, AclResourceType.ANY}
     assert StandardAuthorizer((), allow_if_no_acl=False).is_super_user("User:a") is False
     assert acl("deny User:a ALL TOPIC:a*").resource_name == "a"
+
+
+@pytest.mark.parametrize("allowed", ["TOPIC:a*", "TOPIC:orders", "TOPIC:*"])
+def test_an_entry_that_denies_all_names_leaves_nothing_to_write_to(allowed: str) -> None:
+    assert may_write_anywhere(f"allow User:a WRITE {allowed}")
+    assert not may_write_anywhere(f"allow User:a WRITE {allowed}", "deny User:a WRITE TOPIC:*")
+    assert not may_write_anywhere(f"allow User:a WRITE {allowed}", "deny User:* WRITE TOPIC:*")
