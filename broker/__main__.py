@@ -32,6 +32,7 @@ from broker.runtime import log_output
 from broker.settings import (
     CONTROL_LISTENER,
     DEFAULT_ORIGIN,
+    PROVIDERS,
     Option,
     Settings,
     SettingsError,
@@ -287,6 +288,10 @@ def _settings(options: Options, disk: Disk, environment: Mapping[str, str] = os.
         if key == "log.dir":
             found.pop("log.dirs", None)
         found[key] = option
+    if PROVIDERS in found:
+        from broker.startup.config_providers import with_references_resolved
+
+        found = with_references_resolved(found, disk, environment)
     return check_settings(found)
 
 

@@ -2,14 +2,13 @@
 
 Names, types, defaults, checks of single values and conflicts that apply at any time are in `controller.configs`. This
 module has the rules that apply only at a start: identity, roles, listeners and directories. As in Kafka, an unknown
-setting is not an error; `warn_of_settings` logs it once. Anything invalid raises `SettingsError` with the place where
-it was set, the key, the value, and a valid alternative. Settings altered at run time are in the metadata image
+setting is not an error; `broker.settings_warnings` logs it once. Anything invalid raises `SettingsError` with the place
+where it was set, the key, the value, and a valid alternative. Settings altered at run time are in the metadata image
 (`broker.metadata.dynamic_config`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,16 +35,11 @@ from broker.network.listeners import (
     parse_endpoints,
     parse_protocol_map,
     split_host_port,
-    uses_sasl,
-    uses_tls,
 )
-from controller.acls.acl import ANONYMOUS
-from controller.acls.authorizer import parse_super_users
 from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigConflictError
 from controller.configs.listener_names import is_listener_setting, without_listener
-from controller.configs.unsupported_security import SECURITY_CONFIGS
 from storage.properties import PropertiesError, parse_properties
 
 DEFAULT_ORIGIN = "default"
@@ -53,17 +47,14 @@ DEFAULT_ORIGIN = "default"
 
 CONTROL_LISTENER = "barnabas.control.listener"
 METRICS_PROTOCOL = "barnabas.metrics.security.protocol"
+PROVIDERS = "config.providers"
+"""Names what resolves references in other settings, and begins the names of its settings."""
 _TEST_PROFILE = "barnabas.test.profile"
 _PROFILE_DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
-
-_AUTHORIZER_SETTINGS = {"super.users", "allow.everyone.if.no.acl.found"}
-_SECURITY_CONFIGS = {definition.name: definition for definition in SECURITY_CONFIGS}
-
-_log = logging.getLogger("broker")
 
 
 class SettingsError(Exception):
@@ -260,6 +251,7 @@ def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Iden
         roles = check_roles(values.__getitem__, node_id, voters)
         protocols = _security_protocols(options, values)
         listeners, advertised = _endpoints(values, protocols, roles, voters, node_id)
+        _check_inter_broker(options, values, advertised)
     except RoleError as error:
         written = error.key if _is_written(options, error.key) else error.cause
         raise _error(options, written, str(error)) from None
@@ -282,7 +274,7 @@ def _parse(options: Mapping[str, Option], name: str, definition: ConfigDef, text
 
 
 def _exists(name: str) -> bool:
-    return without_listener(name) in BROKER_CONFIGS
+    return without_listener(name) in BROKER_CONFIGS or name.startswith(f"{PROVIDERS}.")
 
 
 def _is_written(options: Mapping[str, Option], name: str) -> bool:
@@ -348,117 +340,22 @@ def _endpoints(
     else:
         advertised = parse_endpoints("advertised.listeners", values["advertised.listeners"], protocols)
     check_advertised("advertised.listeners", advertised, listeners)
-    inter_broker = values["inter.broker.listener.name"]
-    if inter_broker and inter_broker.upper() not in {endpoint.listener for endpoint in advertised}:
-        raise ListenerError("inter.broker.listener.name", f"{inter_broker} is not an advertised listener")
     return listeners, advertised
+
+
+def _check_inter_broker(
+    options: Mapping[str, Option], values: Mapping[str, Any], advertised: Iterable[ListenerAddress]
+) -> None:
+    """Raise `ListenerError` if the listener between brokers is set twice, or none of this broker."""
+    names = [endpoint.listener for endpoint in advertised]
+    by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+    if by_name in options and by_protocol in options:
+        raise ListenerError(by_name, f"{by_protocol} is set too: remove one of them")
+    key = by_name if values[by_name] else by_protocol
+    chosen = str(values[key])
+    if key in options and names and chosen.upper() not in names:
+        raise ListenerError(key, f"{chosen} is not an advertised listener; these are: {', '.join(names)}")
 
 
 def _items(text: str) -> Iterable[str]:
     return (item.strip() for item in text.split(",")) if text.strip() else ()
-
-
-def warn_of_settings(settings: Settings) -> None:
-    """Log unknown settings, security settings without effect, and a replication factor above 1 on a single node."""
-    if settings.unknown:
-        names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
-        _log.warning("Ignoring unknown settings: %s", names)
-    if idle := sorted(name for name, value in settings.explicit.items() if _is_unsupported_security(name, value)):
-        open_to_all = any(listener.security_protocol == PLAINTEXT for listener in settings.listeners)
-        everything = "" if settings["authorizer.class.name"] else " and do everything"
-        _log.warning(
-            "Security settings without effect: %s%s",
-            ", ".join(idle),
-            f". Any client can connect{everything}, without authentication or encryption" if open_to_all else "",
-        )
-    _warn_of_super_users(settings)
-    _warn_of_open_listeners(settings)
-    _warn_of_open_metrics(settings)
-    if settings["delegation.token.secret.key"] and settings.forwarding_protocol == PLAINTEXT:
-        _log.warning(
-            "delegation.token.secret.key: requests for delegation tokens are refused, because they would be forwarded "
-            "to a controller listener with PLAINTEXT. Set SASL or TLS for the first of controller.listener.names"
-        )
-    if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
-        _log.debug(
-            "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
-            "does not wait for more members (default: 3000)"
-        )
-    replicas = settings["default.replication.factor"]
-    if replicas > 1 and not settings.voters:
-        _log.warning(
-            "default.replication.factor=%d, but there is one broker: topics need an explicit replication factor of 1",
-            replicas,
-        )
-
-
-def _warn_of_super_users(settings: Settings) -> None:
-    if not settings["authorizer.class.name"]:
-        if idle := sorted(_AUTHORIZER_SETTINGS & settings.explicit.keys()):
-            _log.warning(
-                "%s: without effect, because authorizer.class.name is not set: every client can do everything",
-                ", ".join(idle),
-            )
-    elif ANONYMOUS in parse_super_users(settings["super.users"]):
-        _log.warning("super.users has %s: every client that does not authenticate can do everything", ANONYMOUS)
-
-
-def _warn_of_open_listeners(settings: Settings) -> None:
-    """Warn of the listeners that other machines can connect to without authentication, all in one line."""
-    reachable = [listener for listener in settings.listeners if not is_loopback(listener.host)]
-    if found := [str(listener) for listener in reachable if not _authenticates(settings, listener)]:
-        _log.warning(
-            "%s: other machines can connect without authentication%s. Set SASL or ssl.client.auth=required for it, or "
-            "listen on 127.0.0.1",
-            ", ".join(found),
-            f", as {ANONYMOUS}" if settings["authorizer.class.name"] else " and do everything",
-        )
-
-
-def _warn_of_open_metrics(settings: Settings) -> None:
-    """Warn if other machines can read the metrics without a token or certificate, or a token on its way."""
-    address, encrypted = settings["barnabas.metrics.listener"], uses_tls(settings[METRICS_PROTOCOL])
-    if not address or is_loopback(split_host_port(address)[0]):
-        return
-    own = settings.explicit.get("listener.name.metrics.ssl.client.auth")
-    by_certificate = encrypted and (settings["ssl.client.auth"] if own is None else own) == "required"
-    if not (settings["barnabas.metrics.token"] or by_certificate):
-        _log.warning(
-            "barnabas.metrics.listener=%s: other machines can read the metrics, with the names of topics and users, "
-            "without authentication. Set barnabas.metrics.token and %s=SSL, or listen on 127.0.0.1",
-            address,
-            METRICS_PROTOCOL,
-        )
-    elif not encrypted:
-        _log.warning(
-            "barnabas.metrics.listener=%s: barnabas.metrics.token is sent without encryption, and can be read. "
-            "Set %s=SSL",
-            address,
-            METRICS_PROTOCOL,
-        )
-
-
-def _authenticates(settings: Settings, listener: ListenerAddress) -> bool:
-    if uses_sasl(listener.security_protocol):
-        return True
-    own = settings.explicit.get(f"listener.name.{listener.listener.lower()}.ssl.client.auth")
-    client_auth = settings["ssl.client.auth"] if own is None else own
-    return uses_tls(listener.security_protocol) and client_auth == "required"
-
-
-def _is_unsupported_security(name: str, value: str) -> bool:
-    """Return whether a setting, also of one listener, requests security that is not implemented."""
-    definition = _SECURITY_CONFIGS.get(without_listener(name))
-    return definition is not None and (value or None) != (definition.default or None)
-
-
-def _unknown(name: str, origin: str) -> str:
-    """Return the origin and name of an unknown setting, and the most similar known one."""
-    from difflib import get_close_matches
-
-    from controller.configs.topic import BROKER_SYNONYMS
-
-    # A topic setting may have a synonym among the broker settings.
-    meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
-    place = origin if origin.endswith(f" {name}") else f"{origin}: {name}"
-    return f"{place} (did you mean {meant[0]}?)" if meant else place

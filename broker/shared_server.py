@@ -38,7 +38,8 @@ from broker.network.network_client import NetworkClient
 from broker.network.socket_options import socket_options
 from broker.network.socket_server import Server
 from broker.security.listener_security import ListenerSecurity
-from broker.settings import Settings, warn_of_settings
+from broker.settings import Settings
+from broker.settings_warnings import warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config
 from controller.delegation_tokens import TokenHmacs, TokenRules

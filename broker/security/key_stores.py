@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from broker.security.security_error import SecurityError
 from storage.disk import Disk, reason
 
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.+?-----END \1-----", re.DOTALL)
+_CERTIFICATE = re.compile(rb"-----BEGIN (CERTIFICATE)-----(.+?)-----END \1-----", re.DOTALL)
+_PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----(.+?)-----END \1-----", re.DOTALL)
+_PEM_WIDTH = 64
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 _PEM, _PKCS12, _DEFAULT_TYPE = "PEM", "PKCS12", "JKS"
 _DER_SEQUENCE = b"\x30"
@@ -107,14 +108,26 @@ def _pem_store(key: bytes, chain: bytes, password: str | None, origin: str) -> K
     found = _PRIVATE_KEY.search(key)
     if found is None:
         raise SecurityError(f"{origin}: it has no private key in PEM format (-----BEGIN PRIVATE KEY-----)")
-    return KeyStore(found.group() + b"\n", _certificates(chain, origin).encode(), password, origin)
+    return KeyStore(_in_lines(found).encode(), _certificates(chain, origin).encode(), password, origin)
 
 
 def _certificates(data: bytes, origin: str) -> str:
-    found = _CERTIFICATE.findall(data)
+    found = "".join(map(_in_lines, _CERTIFICATE.finditer(data)))
     if not found:
         raise SecurityError(f"{origin}: it has no certificate in PEM format (-----BEGIN CERTIFICATE-----)")
-    return "".join(f"{one.decode('ascii', 'replace')}\n" for one in found)
+    return found
+
+
+def _in_lines(found: re.Match[bytes]) -> str:
+    """Return a PEM object with its base64 in lines, as OpenSSL needs it.
+
+    A value that continues over several lines of a properties file has blanks, or nothing, where the lines ended.
+    """
+    label, content = (part.decode("ascii", "replace") for part in found.groups())
+    if ":" not in content:  # else it has headers in lines of their own (RFC 1421): the encryption of OpenSSL's own keys
+        base64 = "".join(content.split())
+        content = "\n".join(base64[at : at + _PEM_WIDTH] for at in range(0, len(base64), _PEM_WIDTH))
+    return f"-----BEGIN {label}-----\n{content.strip()}\n-----END {label}-----\n"
 
 
 def _is_pem(kind: str, data: bytes, store: str, origin: str) -> bool:

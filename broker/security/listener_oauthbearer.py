@@ -21,13 +21,8 @@ if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.security.jwks import JwksTimes
 
-_HANDLER = "sasl.server.callback.handler.class"
 _ISSUER, _AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
-_HANDLERS = (
-    f"{_PACKAGE}OAuthBearerValidatorCallbackHandler",
-    f"{_PACKAGE}secured.OAuthBearerValidatorCallbackHandler",
-)
 _VALIDATORS = (f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator")
 
 _log = logging.getLogger("broker.security")
@@ -39,9 +34,6 @@ class ListenerOAuthBearer:
     def __init__(self, listener: str, dynamic_config: DynamicConfig, disk: Disk, now_ms: Callable[[], int]) -> None:
         """Read the settings, but no keys. `SecurityError` if they are invalid, or the package joserfc is missing."""
         value = partial(dynamic_config.of_listener, listener)
-        handler = dynamic_config.own_of_listener(listener, f"oauthbearer.{_HANDLER}") or value(_HANDLER)
-        if handler not in (None, *_HANDLERS):
-            raise SecurityError(f"{_HANDLER}={handler} is not supported; leave it out, or set it to {_HANDLERS[0]}")
         if value("sasl.oauthbearer.jwt.validator.class") not in _VALIDATORS:
             raise SecurityError(f"sasl.oauthbearer.jwt.validator.class: supported is {_VALIDATORS[1]}")
         url = value("sasl.oauthbearer.jwks.endpoint.url")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.security.callback_handlers import check_callback_handler
 from broker.security.jaas import LoginModule, parse_jaas
 from broker.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from broker.security.sasl_authenticator import SaslOptions
@@ -81,8 +82,9 @@ class ListenerSasl:
                 raise SecurityError(
                     f"sasl.enabled.mechanisms: {mechanism} is not supported; supported: {', '.join(SUPPORTED)}"
                 )
+            check_callback_handler(self._listener, mechanism, self._dynamic_config)
             if mechanism == PLAIN:
-                self._login_module(mechanism)
+                self._login_module(mechanism, 'user_NAME="PASSWORD"')
             if mechanism == OAUTHBEARER:
                 from broker.security.listener_oauthbearer import ListenerOAuthBearer
 
@@ -93,7 +95,7 @@ class ListenerSasl:
         """Return the client's side for a connection to that listener; `SecurityError` if the settings are invalid."""
         if mechanism not in _BETWEEN_NODES:
             raise SecurityError(f"{mechanism} is not supported between nodes; supported: {', '.join(_BETWEEN_NODES)}")
-        options = self._login_module(mechanism).options
+        options = self._login_module(mechanism, 'username="NAME" password="PASSWORD"').options
         for name in ("username", "password"):
             if not options.get(name):
                 raise SecurityError(f"{self._setting(mechanism)}: {name} is missing, of this node for other nodes")
@@ -137,7 +139,7 @@ class ListenerSasl:
         return found
 
     def _users(self, mechanism: str) -> Mapping[str, str]:
-        options = self._login_module(mechanism).options
+        options = self._login_module(mechanism, 'user_NAME="PASSWORD"').options
         return {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
 
     def _max_reauthentication_ms(self, mechanism: str) -> int:
@@ -149,12 +151,17 @@ class ListenerSasl:
     def _setting(self, mechanism: str) -> str:
         return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.{_JAAS}"
 
-    def _login_module(self, mechanism: str) -> LoginModule:
-        """Return the login module of a mechanism; `SecurityError` if there is none, or another than the mechanism's."""
+    def _login_module(self, mechanism: str, needed: str) -> LoginModule:
+        """Return the login module of a mechanism; `SecurityError` if there is none, or another than the mechanism's.
+
+        `needed` has the options that it should have.
+        """
         setting, expected = self._setting(mechanism), _MODULES[mechanism]
         text = self._dynamic_config.own_of_listener(self._listener, f"{mechanism.lower()}.{_JAAS}")
         if text is None:
-            raise SecurityError(f'{setting} is not set; set it to: {expected} required user_NAME="PASSWORD";')
+            raise SecurityError(
+                f"{setting} is not set (JAAS files are not read); set it to: {expected} required {needed};"
+            )
         before = self._parsed.get(mechanism)
         if before is None or before[0] != text:
             module = parse_jaas(setting, text)

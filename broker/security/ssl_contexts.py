@@ -20,6 +20,7 @@ from broker.security.security_error import SecurityError
 from storage.disk import Disk
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_KNOWN_VERSIONS = {*_VERSIONS, "TLSv1.1", "TLSv1"}  # Kafka's documentation lists these two, and Java disables them
 _VERIFICATION = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _MAX_PEM_BYTES = 60_000  # a pipe holds 64 KiB
 _OTHER_NAMES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
@@ -146,10 +147,9 @@ def _configure(context: ssl.SSLContext, value: Lookup, disk: Disk, keys: KeyStor
 
 
 def _restrict_versions(context: ssl.SSLContext, enabled: tuple[str, ...]) -> None:
-    unknown = [name for name in enabled if name not in _VERSIONS]
-    if unknown or not enabled:
+    versions = [_VERSIONS[name] for name in enabled if name in _VERSIONS]
+    if not versions or not _KNOWN_VERSIONS.issuperset(enabled):
         raise SecurityError(f"ssl.enabled.protocols={','.join(enabled)}: supported are TLSv1.2 and TLSv1.3")
-    versions = [_VERSIONS[name] for name in enabled]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 

@@ -32,6 +32,7 @@ def check_conflicts(value: Callable[[str], Any]) -> None:
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
         )
     _check_cordoned(value)
+    _check_early_start(value)
     check_authorization(value)
     check_within_limits(value, value, "group.")
 
@@ -42,6 +43,19 @@ def _check_retention(value: Callable[[str], Any]) -> None:
     name = next(name for name in names if value(name) is not None)
     if value(name) == 0:
         raise ConfigConflictError(name, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+
+
+def _check_early_start(value: Callable[[str], Any]) -> None:
+    """Refuse names in `early.start.listeners` of listeners that this node does not have."""
+    known = {address.partition("://")[0].upper() for address in value("listeners")}
+    known.update(name.upper() for name in value("controller.listener.names"))
+    for name in value("early.start.listeners") or ():
+        if name.upper() not in known:
+            raise ConfigConflictError(
+                "early.start.listeners",
+                f"early.start.listeners contains listener {name}, but this is not contained in listeners or "
+                "controller.listener.names",
+            )
 
 
 def _check_cordoned(value: Callable[[str], Any]) -> None:

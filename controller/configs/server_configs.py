@@ -37,6 +37,8 @@ SERVER_CONFIGS = table(
         The name of node.id before KRaft; used if node.id is not set.
     broker.rack STRING null read-only
         The rack of this broker. Replicas of a partition are spread over racks.
+    config.providers LIST '' cluster-wide
+        Names of what resolves ${NAME:...} in the settings of a start, each with a class config.providers.NAME.class.
     connections.max.idle.ms LONG 600000 read-only
         Idle time after which a connection is closed.
     controller.listener.names LIST CONTROLLER read-only some

@@ -71,8 +71,6 @@ _JAVA_CONFIGS = table(
     """
     alter.config.policy.class.name CLASS null read-only
         The class that can refuse config changes.
-    config.providers LIST '' cluster-wide
-        Names of the classes that resolve ${...} in settings.
     create.topic.policy.class.name CLASS null read-only
         The class that can refuse new topics.
     kafka.metrics.polling.interval.secs INT 10 read-only 1..
@@ -86,6 +84,13 @@ _JAVA_CONFIGS = table(
     """,
     without_effect="it names Java classes, or belongs to them",
 )
+
+POLICY_CLASSES = {
+    "alter.config.policy.class.name": "changes of configs are not checked by it",
+    "client.quota.callback.class": "quotas are only those that are set as configs",
+    "create.topic.policy.class.name": "new topics are not checked by it",
+}
+"""What it means that each class is ignored, whose users rely on it for what it refuses or limits."""
 
 _OTHER_CONFIGS = table(
     """

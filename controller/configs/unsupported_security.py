@@ -79,16 +79,16 @@ OTHER_SASL_CONFIGS = table(
 
 TLS_CONFIGS = table(
     """
-    principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder per-broker
-        The class that determines a client's principal from its connection.
+    principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder per-broker org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+        The class that determines a client's principal from its connection; another than Kafka's own is refused.
     security.providers STRING null read-only
         Classes that provide further algorithms.
     ssl.allow.dn.changes BOOLEAN false read-only
         Whether a new certificate can have another distinguished name while the broker runs.
     ssl.allow.san.changes BOOLEAN false read-only
         Whether a new certificate can have other host names while the broker runs.
-    ssl.engine.factory.class CLASS null per-broker
-        The class that creates TLS engines.
+    ssl.engine.factory.class CLASS null per-broker org.apache.kafka.common.security.ssl.DefaultSslEngineFactory
+        The class that creates TLS engines; another than Kafka's own is refused.
     ssl.keymanager.algorithm STRING SunX509 per-broker
         The algorithm that selects the key of a connection.
     ssl.protocol STRING TLSv1.3 per-broker
@@ -99,7 +99,7 @@ TLS_CONFIGS = table(
         The source of random numbers for TLS.
     ssl.trustmanager.algorithm STRING PKIX per-broker
         The algorithm that validates certificates.
-    """,
+    """,  # noqa: E501
     without_effect="OpenSSL does TLS here, and ssl.enabled.protocols decides on its versions",
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.settings import Option, check_settings, read_option, read_properties, warn_of_settings
+from broker.settings import Option, check_settings, read_option, read_properties
+from broker.settings_warnings import warn_of_settings
 
 LOCAL = "PLAINTEXT://127.0.0.1:9092"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -147,6 +148,38 @@ def test_with_an_authorizer_clients_can_connect_but_not_do_everything(warned: Ca
     assert shown == (
         "Security settings without effect: ssl.provider. Any client can connect, without authentication or encryption"
     )
+
+
+def test_clients_do_not_connect_to_listeners_of_controllers(warned: Callable[..., list[str]]) -> None:
+    [shown] = warned(
+        listeners="SSL://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        security_inter_broker_protocol="SSL",
+        ssl_provider="BC",
+        controller_quorum_voters="1@127.0.0.1:9093",
+        node_id="1",
+    )
+    assert shown == "Security settings without effect: ssl.provider"
+
+
+def test_ignored_policies_are_logged_with_what_that_means(warned: Callable[..., list[str]]) -> None:
+    assert warned(
+        alter_config_policy_class_name="com.example.Configs",
+        client_quota_callback_class="com.example.Quotas",
+        create_topic_policy_class_name="com.example.Topics",
+    ) == [
+        "alter.config.policy.class.name=com.example.Configs is a Java class, which cannot be loaded: changes of "
+        "configs are not checked by it",
+        "client.quota.callback.class=com.example.Quotas is a Java class, which cannot be loaded: quotas are only "
+        "those that are set as configs",
+        "create.topic.policy.class.name=com.example.Topics is a Java class, which cannot be loaded: new topics are "
+        "not checked by it",
+    ]
+
+
+def test_super_users_between_commas_are_logged(warned: Callable[..., list[str]]) -> None:
+    assert warned(authorizer_class_name=AUTHORIZER, super_users="User:CN=a,O=b;User:c") == []
+    [shown] = warned(authorizer_class_name=AUTHORIZER, super_users="User:a, User:b;User:c")
+    assert shown == "super.users: User:a, User:b is one principal, because semicolons separate them, not commas"
 
 
 def test_super_users_without_an_authorizer_are_logged(warned: Callable[..., list[str]]) -> None:

@@ -13,7 +13,8 @@ from broker.security.key_stores import Lookup, key_store, trusted_certificates
 from broker.security.security_error import SecurityError
 from controller.configs import BROKER_CONFIGS
 from storage.disk import UnsyncedDisk
-from tests.certificates import plain_pem, write_pkcs12
+from storage.properties import parse_properties
+from tests.certificates import encrypted_pem, plain_pem, write_pkcs12
 from tests.typed import present
 
 SECRET = "open sesame"
@@ -46,6 +47,31 @@ def test_pem_file_has_key_and_chain_in_any_order(stored: Callable[[bytes], str])
         settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": stored(text.encode())}
         found = present(key_store(lookup(settings), UnsyncedDisk()))
         assert (found.key, found.chain) == (key.encode(), chain.encode())
+
+
+@pytest.mark.parametrize("between", [" ", "", " \\\n    ", "\\\n", "\\n", "\\r\\n"])
+@pytest.mark.parametrize("password", [None, SECRET])
+def test_pem_whose_lines_are_joined_in_a_properties_file_is_read(between: str, password: str | None) -> None:
+    key, chain = plain_pem() if password is None else encrypted_pem(password).split("-----BEGIN CERT")
+    chain = chain if password is None else "-----BEGIN CERT" + chain
+    names = ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates")
+    text = "".join(
+        f"{name}={between.join(pem.splitlines())}\n" for name, pem in zip(names, (key, chain, chain * 2), strict=True)
+    )
+    settings = {name: value for name, (value, _) in parse_properties(text).items()}
+    settings |= {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"}
+    found = present(key_store(lookup(settings), UnsyncedDisk()))
+    assert (found.key, found.chain) == (key.encode(), chain.encode())
+    assert trusted_certificates(lookup(settings), UnsyncedDisk()) == chain * 2
+
+
+def test_headers_of_an_encrypted_key_of_openssl_are_kept() -> None:
+    key = (
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n"
+        "-----END RSA PRIVATE KEY-----\n"
+    )
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": plain_pem()[1]}
+    assert present(key_store(lookup(settings), UnsyncedDisk())).key == key.encode()
 
 
 def test_pkcs12_file_is_read_under_its_own_and_the_default_type(tmp_path: Path) -> None:

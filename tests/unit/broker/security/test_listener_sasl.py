@@ -58,7 +58,7 @@ def test_users_and_lifetimes_are_those_of_the_listener() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, f"{JAAS} is not set; set it to: {MODULE} user_NAME="),
+        ({}, rf"{JAAS} is not set \(JAAS files are not read\); set it to: {MODULE} user_NAME="),
         ({JAAS: "com.example.Login required;"}, "the login module of PLAIN is org.apache.kafka"),
         (
             {"listener.name.inside.sasl.enabled.mechanisms": "GSSAPI"},
@@ -73,6 +73,8 @@ def test_invalid_settings_are_refused(settings: dict[str, str], message: str) ->
 
 
 def test_connection_to_other_nodes_needs_a_user_of_its_own() -> None:
+    with pytest.raises(SecurityError, match=r'ScramLoginModule required username="NAME" password="PASSWORD";$'):
+        listener_sasl().client_mechanism("SCRAM-SHA-256")
     with pytest.raises(SecurityError, match="username is missing, of this node for other nodes"):
         listener_sasl(**{JAAS: f'{MODULE} user_alice="secret";'}).client_mechanism("PLAIN")
     with pytest.raises(SecurityError, match="GSSAPI is not supported between nodes"):

@@ -108,6 +108,8 @@ def test_versions_and_cipher_suites_are_those_of_the_settings(certificates: Cert
     settings = certificates.broker_settings()
     older = settings | {"ssl.enabled.protocols": "TLSv1.2"}
     assert shake_hands(server(older), client(settings)).version() == "TLSv1.2"
+    documented = settings | {"ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}  # Kafka's documentation
+    assert server(documented).minimum_version == server(documented).maximum_version == ssl.TLSVersion.TLSv1_2
     suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
     restricted = shake_hands(server(settings | {"ssl.cipher.suites": suite}), client(settings))
     assert restricted.cipher() == ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLSv1.2", 128)
@@ -118,6 +120,7 @@ def test_versions_and_cipher_suites_are_those_of_the_settings(certificates: Cert
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"ssl.enabled.protocols": "TLSv1.2,SSLv3"}, "supported are TLSv1.2 and TLSv1.3"),
         ({"ssl.enabled.protocols": "TLSv1.1"}, "supported are TLSv1.2 and TLSv1.3"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "cannot be selected one by one"),
         ({"ssl.cipher.suites": "TLS_NULL_WITH_NOTHING"}, "TLS_NULL_WITH_NOTHING is unknown"),

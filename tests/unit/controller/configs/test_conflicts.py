@@ -29,6 +29,7 @@ def test_defaults_do_not_conflict() -> None:
         {"log__dirs": "/a,/b", "cordoned__log__dirs": "*"},
         {"log__dirs": "/a,/b", "cordoned__log__dirs": "/a,/b"},
         {"log__dir": "/a", "cordoned__log__dirs": "/a"},
+        {"early__start__listeners": "Plaintext,CONTROLLER"},
     ],
 )
 def test_compatible_configs_are_accepted(options: dict[str, str]) -> None:
