@@ -17,7 +17,6 @@ Version notes
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from controller.image import ResourceType
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM_VERSION = 3
 _SOFTWARE_KEPT = 64
+_MAX_SHARED = 1000
+_shared_texts: dict[str, str] = {}
 _LEVEL_0_FROM_VERSION = 4
 
 _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
@@ -48,9 +49,9 @@ def handle(server: RoleServer, context: RequestContext, request: ApiVersionsRequ
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     if context.connection is not None and context.api_version >= _SOFTWARE_FROM_VERSION:
-        context.connection.client_software = (  # interned: most connections have one of a few names
-            sys.intern(request.client_software_name[:_SOFTWARE_KEPT]),
-            sys.intern(request.client_software_version[:_SOFTWARE_KEPT]),
+        context.connection.client_software = (
+            _shared(request.client_software_name[:_SOFTWARE_KEPT]),
+            _shared(request.client_software_version[:_SOFTWARE_KEPT]),
         )
     image = server.image
     levels = {**image.features, KRAFT_VERSION: server.raft.kraft_version}
@@ -71,6 +72,16 @@ def handle(server: RoleServer, context: RequestContext, request: ApiVersionsRequ
             if level
         ],
     )
+
+
+def _shared(text: str) -> str:
+    """Return the same object for equal texts: most connections have one of a few names and versions.
+
+    Clients choose the texts, so their number is limited. `sys.intern` would keep each of them for ever (Python 3.12).
+    """
+    if len(_shared_texts) >= _MAX_SHARED and text not in _shared_texts:
+        _shared_texts.clear()
+    return _shared_texts.setdefault(text, text)
 
 
 def _has_metrics_subscription(image: MetadataImage) -> bool:

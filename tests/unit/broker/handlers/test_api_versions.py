@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.error_responses import unsupported_api_versions
+from broker.handlers import api_versions
 from broker.handlers.api_versions import handle
 from broker.network.connection import Connection, RequestContext
 from broker.routes import served_apis
@@ -132,3 +133,20 @@ def test_connection_stores_truncated_client_software_name_and_version(
     connection = Connection(1, "PLAINTEXT", "127.0.0.1")
     query(version, name=name, connection=connection)
     assert connection.client_software == known
+
+
+def test_connections_share_names_of_which_a_limited_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_versions, "_shared_texts", {})
+
+    def software(name: str) -> tuple[str, str]:
+        connection = Connection(1, "PLAINTEXT", "127.0.0.1")
+        query(3, name=name, connection=connection)
+        return connection.client_software
+
+    first, second = (software("".join(("app-", "x" * 40))) for _ in range(2))
+    assert first[0] is second[0]
+    assert first[1] is second[1]
+    for number in range(1500):
+        software(f"name-{number}")
+    assert len(api_versions._shared_texts) <= 1000
+    assert "name-1499" in api_versions._shared_texts
