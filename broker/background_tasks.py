@@ -57,7 +57,7 @@ class BackgroundTasks:
         idle_s = settings["connections.max.idle.ms"] / 1000
         if idle_s > 0:
             every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
-        if self._shared.security.has_files:
+        if self._shared.security.has_tls:  # without files too: they can be set while the node runs
             every(_KEY_STORE_INTERVAL_S, self._shared.security.reload_if_changed)
         if self._shared.security.token_keys:
             every(_TOKEN_KEYS_INTERVAL_S, partial(self._shared.security.refresh_token_keys, self._shared.loop))

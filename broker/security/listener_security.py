@@ -92,7 +92,7 @@ class ListenerSecurity:
         """Read keys and certificates, as `check`, and use them; warn of what clients may refuse."""
         self.check(node_listeners)
         self._warn_of_names()
-        if self._of_clients or self._of_nodes:
+        if self.has_tls:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
 
@@ -213,6 +213,7 @@ class ListenerSecurity:
 
     def reload(self) -> None:
         """Read all keys and certificates again, for new connections."""
+        self._files = self._modified()  # before they are read: what changes meanwhile is read again
         try:
             of_clients = {listener: self._new_listener_tls(listener) for listener in self._of_clients}
             of_nodes = {listener: self._new_client_context(listener, None) for listener in self._of_nodes}
@@ -227,14 +228,13 @@ class ListenerSecurity:
 
     async def reload_if_changed(self) -> None:
         """Read the key stores again if one of their files has changed since."""
-        before, self._files = self._files, self._modified()
-        if before != self._files:
+        if self._modified() != self._files:
             self.reload()
 
     @property
-    def has_files(self) -> bool:
-        """Return whether keys or certificates are in files."""
-        return bool(self._files)
+    def has_tls(self) -> bool:
+        """Return whether a listener of this node, or a connection to another one, is encrypted."""
+        return bool(self._of_clients or self._of_nodes)
 
     def _modified(self) -> dict[str, int]:
         """Return the time of the last change of each key store file, in ms since 1970; 0 for a missing one."""

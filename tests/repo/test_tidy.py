@@ -145,7 +145,6 @@ TESTED_ELSEWHERE = {
     "broker/control/gated_loop.py": "tests/clients/test_cut_brokers.py",
     "broker/control/leaders.py": "tests/clients/test_cut_brokers.py",
     "broker/control/partitions.py": "tests/unit/broker/control/test_log_ends.py",
-    "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",
     "storage/log/log_checkpoint.py": "tests/unit/storage/log/test_loader.py",
     "storage/inspection/metadata_files.py": "tests/corruption/test_verify.py",

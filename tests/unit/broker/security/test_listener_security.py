@@ -104,7 +104,6 @@ def test_changed_file_is_read_again(certificates: Certificates) -> None:
     security.load([])
     tls = security.tls_of("SSL")
     assert tls is not None
-    assert security.has_files
     first = tls.context
     asyncio.run(security.reload_if_changed())
     assert tls.context is first
@@ -112,6 +111,34 @@ def test_changed_file_is_read_again(certificates: Certificates) -> None:
     os.utime(certificates.broker, (1, 1))
     asyncio.run(security.reload_if_changed())
     assert tls.context is not first
+
+
+def test_altered_setting_and_its_file_are_read_once(certificates: Certificates) -> None:
+    name = "ssl.truststore.location"
+    settings = certificates.broker_settings()
+    record = ConfigRecord(
+        resource_type=ResourceType.BROKER, resource_name="1", name=f"listener.name.ssl.{name}", value=settings.pop(name)
+    )
+    security, dynamic_config = listener_security(listeners="SSL://:1", **settings)
+    security.load([])
+    tls, before = present(security.tls_of("SSL")), MetadataImage(cluster_id="c")
+    dynamic_config.apply(before, apply_records(before, [record], offset=1, epoch=1), [record])
+    altered = tls.context
+    asyncio.run(security.reload_if_changed())
+    assert tls.context is altered
+    os.utime(certificates.trusted, (1, 1))
+    asyncio.run(security.reload_if_changed())
+    assert tls.context is not altered
+
+
+def test_invalid_file_is_logged_once(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    security, _ = listener_security(listeners="SSL://:1", **certificates.broker_settings())
+    security.load([])
+    certificates.broker.write_text("half a file")
+    os.utime(certificates.broker, (1, 1))
+    for _ in range(2):
+        asyncio.run(security.reload_if_changed())
+    assert caplog.text.count("the old ones stay in use") == 1
 
 
 def test_jaas_setting_of_all_listeners_is_not_read_if_none_uses_it() -> None:
@@ -131,7 +158,7 @@ def test_without_tls_nothing_is_read() -> None:
     security, _ = listener_security()
     security.load(["PLAINTEXT"])
     assert (security.tls_of("PLAINTEXT"), security.client_context("PLAINTEXT")) == (None, None)
-    assert not security.has_files
+    assert not security.has_tls
 
 
 def test_client_certificates_beside_sasl_are_verified_only_if_the_listener_says_so(certificates: Certificates) -> None:
