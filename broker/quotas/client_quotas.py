@@ -27,10 +27,14 @@ USER, CLIENT_ID = "user", "client-id"
 
 _MAX_CACHED = 10_000
 _MAX_CACHED_CHARACTERS = 256
+_MAX_COUNTED_CHARACTERS = 256
 
 
 class Quota(NamedTuple):
-    """The limit of a client, per second, and the user and client id that share it; one that does not matter is ""."""
+    """The limit of a client, per second, and the user and client id that share it; one that does not matter is "".
+
+    Longer names are cut, because clients choose them, and the usage of each is kept.
+    """
 
     limit: float
     shared_by: tuple[str, str]
@@ -54,7 +58,7 @@ class ClientQuotas:
             return self._found[asked]
         found = next(
             (
-                Quota(self._quotas[entity][kind], shared_by)
+                Quota(self._quotas[entity][kind], _cut(shared_by))
                 for entity, shared_by in _most_specific_first(user, client_id)
                 if kind in self._quotas.get(entity, NO_QUOTAS)
             ),
@@ -68,6 +72,11 @@ class ClientQuotas:
                 self._found.clear()
             self._found[asked] = found
         return found
+
+
+def _cut(names: tuple[str, str]) -> tuple[str, str]:
+    user, client_id = names
+    return user[:_MAX_COUNTED_CHARACTERS], client_id[:_MAX_COUNTED_CHARACTERS]
 
 
 def _most_specific_first(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, tuple[str, str]]]:

@@ -12,7 +12,8 @@ ignores the field is throttled as well. Followers are exempt, and so is what bro
 authorizer and the client may not act as a broker (CLUSTER_ACTION). The response of a Fetch above the quota has its
 records, where Kafka sends an empty one: the client gets the same bytes per second.
 
-A listener has it only while there are quotas (`broker.node`), behind SASL: requests that authenticate do not count.
+A listener has it only while there are quotas (`broker.node`), behind SASL: requests before the authentication do not
+count.
 Elsewhere: usage and limits (`quota_manager`), muting (`broker.network.connection_protocol`).
 """
 
@@ -30,7 +31,7 @@ from broker.quotas.controller_mutations import STRICT_FROM
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
 from controller.acls.acl import AclOperation
-from protocol.api import ApiKey, request_class, response_class
+from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.fields import fields_of
 from protocol.headers import RequestHeader, decode_request_header, response_prefix
 from protocol.primitives import Part, part_size, read_parts
@@ -178,7 +179,7 @@ def with_throttle_time(header: RequestHeader, parts: list[Part], throttle_ms: in
     """Return a response's frame with a throttle time; as it is if this version has none."""
     key, version, correlation_id, _ = header
     names = [field.name for field in fields_of(response_class(key)) if field.is_plain_at(version)]
-    if _FIELD not in names:
+    if _FIELD not in names or version not in APIS[key].versions:  # the answer to an unknown version is in version 0
         return parts
     body_at = _SIZE_BYTES + len(response_prefix(key, version, correlation_id))
     if names[0] == _FIELD:  # the rest stays as it is, slices of files included

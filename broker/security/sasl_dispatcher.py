@@ -22,7 +22,7 @@ from protocol.errors import DecodeError
 from protocol.headers import decode_request_header
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
-from protocol.primitives import Part
+from protocol.primitives import Part, read_parts
 from protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _API_KEY = Struct(">h")
 _SIZE = Struct(">i")
+_CORRELATION_ID = Struct(">i")
+_ERROR_CODE = Struct(">h")
 
 
 class SaslDispatcher:
@@ -46,13 +48,16 @@ class SaslDispatcher:
     ) -> None:
         """`dispatch` handles the requests of authenticated clients, and ApiVersions before."""
         self._log = log
-        self._dispatch = dispatch
+        self._dispatch = self._before = dispatch
         self._options = options
         self._loop = loop
         self._failure_delay_s = failure_delay_s
 
     def dispatch_with(self, dispatch: Dispatch) -> None:
-        """Hand the later requests of authenticated clients to another dispatcher."""
+        """Hand the later requests of authenticated clients to another dispatcher.
+
+        Not ApiVersions before the authentication: a client could use up the quota of another's client id.
+        """
         self._dispatch = dispatch
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
@@ -122,9 +127,10 @@ class SaslDispatcher:
         except SaslError as error:
             raise Disconnect(str(error)) from None
         if key is ApiKey.API_VERSIONS:
-            if version in APIS[key].versions:
+            answered = self._before(frame, connection)
+            if version in APIS[key].versions and isinstance(answered, list) and not _error_code_in(answered):
                 authenticator.versions_sent()
-            return self._dispatch(frame, connection)
+            return answered
         if version not in APIS[key].versions:
             raise Disconnect(f"{APIS[key].name} has no version {version}")
         try:
@@ -168,6 +174,12 @@ class SaslDispatcher:
             Disconnect(f"failed authentication: {error}", response, is_logged=True),
         )
         return DeferredResponse(ApiKey.SASL_AUTHENTICATE, refused)
+
+
+def _error_code_in(api_versions: list[Part]) -> int:
+    """Return the error code in a response to ApiVersions, behind its size and correlation id."""
+    code: int = _ERROR_CODE.unpack_from(read_parts(api_versions[:1]), _SIZE.size + _CORRELATION_ID.size)[0]
+    return code
 
 
 def _retrieve(response: asyncio.Future[list[Part] | None]) -> None:

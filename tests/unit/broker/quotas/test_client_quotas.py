@@ -44,4 +44,5 @@ def test_long_client_ids_are_not_kept() -> None:
     for number in range(10):
         assert quotas.of_client(PRODUCE, "ann", f"{number}" * 30_000) is not None
     assert quotas.of_client(PRODUCE, "ann", "app") == Quota(1.0, ("", "app"))
+    assert quotas.of_client(PRODUCE, "ann", "a" * 257) == Quota(1.0, ("", "a" * 256))
     assert sum(len(client_id) for _, _, client_id in quotas._found) < 1000

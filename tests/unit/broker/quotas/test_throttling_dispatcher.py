@@ -301,6 +301,11 @@ def test_every_response_with_a_throttle_time_gets_it_in_its_place() -> None:
     assert changed > 150
 
 
+def test_answer_to_an_unknown_version_stays_as_it_is() -> None:
+    parts: list[Part] = [b"in version 0"]
+    assert with_throttle_time(RequestHeader(ApiKey.API_VERSIONS, 99, 7, "app"), parts, 1234) is parts
+
+
 @pytest.fixture
 def whole(tmp_path: Path) -> Iterator[WholeBroker]:
     running = WholeBroker(str(tmp_path / "data"), auto_create_topics_enable="true")

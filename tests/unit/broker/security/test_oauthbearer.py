@@ -76,6 +76,10 @@ def test_token_without_a_user_is_refused_with_the_authorization_id_as_the_user()
         b"\xff\xfe",
         b"n,,\x01" + b"a=b\x01" * 20_000,
         b"n,,\x01auth=Bearer " + b"a" * 500_000,
+        b"n,,\x01" + b"auth=Bearer a\x01" * 8_000 + b"a=\x01" * 130_000 + b"X",  # minutes if parts are tried twice
+        b"n,,\x01" + b"auth=Bearer a\x01" * 38_000 + b"\x01",
+        b"n,,\x01" + b"auth=" * 100_000 + b"\x01\x01",
+        b"n,a=" + b"=2C" * 170_000,
     ],
 )
 def test_invalid_message_is_refused(message: bytes) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from broker.dispatch import encode_response
 from broker.network.connection import Connection
 from broker.security.authentication_log import AuthenticationLog
 from broker.security.sasl_authenticator import SaslAuthenticator, SaslOptions
@@ -18,6 +19,7 @@ from broker.security.sasl_mechanisms import PlainServer
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from protocol.primitives import Part
@@ -26,6 +28,7 @@ from tests.unit.broker.conftest import Client, Run, Serving, framed
 
 M = TypeVar("M", bound=Message)
 USERS = {"alice": "secret", "bob": "hunter2"}
+SOFTWARE = ApiVersionsRequest(client_software_name="me", client_software_version="1")
 RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
 
 
@@ -82,6 +85,48 @@ def test_authenticated_client_is_served_as_its_principal(run: Run, serving: Serv
 
     run(steps())
     assert (log.successful, log.successful_only_once) == (1, version == 0)
+
+
+def answer_versions(error_code: int) -> Callable[[bytes, Connection], list[Part]]:
+    answer = ApiVersionsResponse(error_code=error_code, api_keys=[])
+    return lambda *_: encode_response(RequestHeader(ApiKey.API_VERSIONS, 4, 7, "me"), answer)
+
+
+def test_api_versions_before_the_authentication_is_for_the_first_dispatcher(run: Run, serving: Serving) -> None:
+    """The other one throttles, and a client could use up the quota of another's client id."""
+
+    async def steps() -> None:
+        dispatchers: list[SaslDispatcher] = []
+
+        def made(dispatch: Any) -> SaslDispatcher:
+            dispatchers.append(sasl()(dispatch))
+            return dispatchers[0]
+
+        async with serving(sasl=made) as served:
+            served.script.answer = answer_versions(ErrorCode.NONE)
+            client = await served.connect()
+            dispatchers[0].dispatch_with(lambda *_: [framed(b"throttled")])
+            assert (await call(client, SOFTWARE, 4, ApiVersionsResponse)).error_code == 0
+            await handshake(client)
+            await authenticate(client)
+            client.send(body(SOFTWARE, 4))
+            assert await client.receive() == b"throttled"
+
+    run(steps())
+
+
+def test_api_versions_can_be_sent_again_only_if_it_was_invalid(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            for error_code in (ErrorCode.INVALID_REQUEST, ErrorCode.NONE):
+                served.script.answer = answer_versions(error_code)
+                answer = await call(client, SOFTWARE, 4, ApiVersionsResponse)
+                assert answer.error_code == error_code
+            client.send(body(SOFTWARE, 4))
+            assert await client.closed()
+
+    run(steps())
 
 
 def test_bare_tokens_follow_version_0_of_the_handshake(run: Run, serving: Serving) -> None:
