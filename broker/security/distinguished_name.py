@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_SEQUENCE, _SET, _OBJECT_ID, _VERSION = 0x30, 0x31, 0x06, 0xA0
-_STRINGS = (12, 19, 20, 22, 27, 28, 30)  # UTF8, Printable, T61, IA5, General, Universal, BMP
+_VERSION = 0xA0
+_STRINGS = (12, 19, 20, 22, 27, 30)  # UTF8, Printable, T61, IA5, General, BMP; not Universal, as in Java
 _UTC_TIME = 0x17
 _FIRST_OF_1900S = "50"  # RFC 5280: YY from 50 on is a year of the last century
 _LONG_FORM = 0x80
@@ -43,7 +43,7 @@ def subject_of(certificate: bytes) -> str:
     """Return the subject of a certificate in DER form; `DamagedCertificateError` if it has none."""
     try:
         return _name(_fields(certificate)[4].content)
-    except (IndexError, StopIteration) as error:
+    except (IndexError, StopIteration, ValueError) as error:
         raise DamagedCertificateError("the certificate is damaged") from error
 
 

@@ -13,9 +13,23 @@ from cryptography.x509.oid import NameOID
 from broker.security.distinguished_name import DamagedCertificateError, end_of_validity, subject_of
 from tests.certificates import Subject, self_signed
 
+COMMON_NAME = "0603550403"
+
 
 def der(subject: Subject) -> bytes:
     return self_signed(subject)[1].public_bytes(Encoding.DER)
+
+
+def element(tag: int, *contents: bytes) -> bytes:
+    content = b"".join(contents)
+    return bytes([tag, len(content)]) + content
+
+
+def certificate_of(*attributes: bytes, version: bytes = b"\xa0\x03\x02\x01\x02", end: bytes = b"") -> bytes:
+    """Return the beginning of a certificate whose subject has these encoded attributes."""
+    subject = element(0x30, *(element(0x31, element(0x30, attribute)) for attribute in attributes))
+    validity = element(0x30, element(0x17, b"200101000000Z"), end)
+    return element(0x30, element(0x30, version, b"\x02\x01\x01", element(0x30), element(0x30), validity, subject))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +67,45 @@ def der(subject: Subject) -> bytes:
 )
 def test_subject_is_written_as_by_java(subject: Subject, written: str) -> None:
     assert subject_of(der(subject)) == written
+
+
+@pytest.mark.parametrize(
+    ("attribute", "written"),
+    [
+        (COMMON_NAME + "14026162", "CN=ab"),  # T61String
+        (COMMON_NAME + "16026162", "CN=ab"),  # IA5String
+        (COMMON_NAME + "1b026162", "CN=ab"),  # GeneralString
+        (COMMON_NAME + "1c080000006100000062", "CN=#1c080000006100000062"),  # UniversalString
+        (COMMON_NAME + "1e0400610062", "CN=\\00a\\00b"),  # BMPString, which Java reads as UTF-8
+        (COMMON_NAME + "020105", "CN=#020105"),  # no string
+        (COMMON_NAME + "0c0458612058", "CN=Xa X"),
+        (COMMON_NAME + "0c03202020", "CN=\\ \\ \\ "),
+        ("0603550408" + "0c055465786173", "ST=Texas"),
+        ("06014f" + "0c0161", "1.39=#0c0161"),
+        ("060127" + "0c0161", "0.39=#0c0161"),
+        ("060178" + "0c0161", "2.40=#0c0161"),
+        ("0603883701" + "0c0161", "2.999.1=#0c0161"),
+    ],
+)
+def test_other_types_of_values_and_attributes_are_written_as_by_java(attribute: str, written: str) -> None:
+    assert subject_of(certificate_of(bytes.fromhex(attribute))) == written
+
+
+def test_certificate_of_version_1_has_a_subject() -> None:
+    assert subject_of(certificate_of(bytes.fromhex(COMMON_NAME + "0c0161"), version=b"")) == "CN=a"
+
+
+@pytest.mark.parametrize("attribute", ["", COMMON_NAME, "0600" + "0c0161", COMMON_NAME + "0c0261"])
+def test_damaged_attribute_is_an_error(attribute: str) -> None:
+    with pytest.raises(DamagedCertificateError):
+        subject_of(certificate_of(bytes.fromhex(attribute)))
+
+
+@pytest.mark.parametrize(
+    ("end", "written"), [(b"500101000000Z", "19500101000000Z"), (b"491231235959Z", "20491231235959Z")]
+)
+def test_year_of_two_digits_is_of_1950_to_2049(end: bytes, written: str) -> None:
+    assert end_of_validity(certificate_of(end=element(0x17, end))) == written
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:60], lambda data: b"", lambda data: b"\x30\x03\x02\x01\x00"])
