@@ -72,7 +72,7 @@ class ScramServer:
                 raise MechanismError("Invalid SCRAM message: not UTF-8") from None
             return self._final(text, self._credential) if self._credential is not None else self._first(text)
         except MechanismError as error:
-            error.user = error.user or self._claimed  # that of the first message
+            error.user = self._claimed  # that of the first message
             raise
 
     def _first(self, text: str) -> bytes:

@@ -122,7 +122,6 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/transaction/construction.py": (
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"
     ),
-    "broker/security/sasl_authenticator.py": "tests/unit/broker/security/test_sasl_dispatcher.py",
     "controller/scram.py": "tests/unit/broker/security/test_scram.py",
     "broker/security/listener_tls.py": "tests/unit/broker/network/test_tls_transport.py",
     "broker/security/security_error.py": "tests/unit/broker/security/test_key_stores.py",

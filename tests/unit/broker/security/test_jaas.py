@@ -19,10 +19,16 @@ def test_module_may_have_no_options() -> None:
     assert parse_jaas("setting", f"{MODULE} REQUIRED;").options == {}
 
 
+@pytest.mark.parametrize("flag", ["required", "requisite", "sufficient", "optional"])
+def test_each_flag_is_accepted_and_blanks_around_the_text_are_ignored(flag: str) -> None:
+    assert parse_jaas("setting", f" {MODULE} {flag} a=b;\n").options == {"a": "b"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "with ; at the end"),
+        (f"{MODULE};", "with ; at the end"),
         (f'{MODULE} required user_a="secret"', "with ; at the end"),
         (f"{MODULE} secret;", "another word than required"),
         (f'{MODULE} required user_a "secret";', "not of the form"),

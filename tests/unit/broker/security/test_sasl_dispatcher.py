@@ -4,69 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from broker.dispatch import encode_response
 from broker.network.connection import Connection
 from broker.security.authentication_log import AuthenticationLog
-from broker.security.sasl_authenticator import SaslAuthenticator, SaslOptions
+from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_dispatcher import SaslDispatcher
 from broker.security.sasl_mechanisms import PlainServer
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.headers import RequestHeader
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.primitives import Part
-from protocol.schema import Message
-from tests.unit.broker.conftest import Client, Run, Serving, framed
+from tests.unit.broker.conftest import Run, Serving, framed
+from tests.unit.broker.sasl_client import RIGHT, USERS, WRONG, authenticate, body, call, handshake, principal, sasl
 
-M = TypeVar("M", bound=Message)
-USERS = {"alice": "secret", "bob": "hunter2"}
 SOFTWARE = ApiVersionsRequest(client_software_name="me", client_software_version="1")
-RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
-
-
-def sasl(
-    max_reauthentication_ms: int = 0, failure_delay_s: float = 0.0, log: AuthenticationLog | None = None
-) -> Callable[[Any], Any]:
-    options = SaslOptions(lambda: ("PLAIN", "OTHER"), lambda _: PlainServer(USERS), lambda _: max_reauthentication_ms)
-    return lambda dispatch: SaslDispatcher(
-        dispatch,
-        options,
-        asyncio.get_running_loop(),
-        failure_delay_s=failure_delay_s,
-        log=log or AuthenticationLog("SASL"),
-    )
-
-
-def principal(_body: bytes, connection: Connection) -> list[Part]:
-    return [framed(connection.principal.encode())]
-
-
-def body(request: Message, version: int) -> bytes:
-    key = ApiKey(request.API_KEY)  # type: ignore[arg-type]
-    return encode_request_header(RequestHeader(key, version, 7, "me")) + request.encode(version)
-
-
-async def call(client: Client, request: Message, version: int, answer: type[M]) -> M:
-    client.send(body(request, version))
-    frame = memoryview(await client.receive())
-    _, at = decode_response_header(ApiKey(request.API_KEY), version, frame)  # type: ignore[arg-type]
-    return answer.decode(frame, version, at)
-
-
-async def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> SaslHandshakeResponse:
-    return await call(client, SaslHandshakeRequest(mechanism=mechanism), version, SaslHandshakeResponse)
-
-
-async def authenticate(client: Client, token: bytes = RIGHT, version: int = 2) -> SaslAuthenticateResponse:
-    return await call(client, SaslAuthenticateRequest(auth_bytes=token), version, SaslAuthenticateResponse)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -130,8 +89,10 @@ def test_api_versions_can_be_sent_again_only_if_it_was_invalid(run: Run, serving
 
 
 def test_bare_tokens_follow_version_0_of_the_handshake(run: Run, serving: Serving) -> None:
+    log = AuthenticationLog("SASL")
+
     async def steps() -> None:
-        async with serving(sasl=sasl()) as served:
+        async with serving(sasl=sasl(log=log)) as served:
             served.script.answer = principal
             client = await served.connect()
             await handshake(client, version=0)
@@ -143,6 +104,36 @@ def test_bare_tokens_follow_version_0_of_the_handshake(run: Run, serving: Servin
             await handshake(other, version=0)
             other.send(WRONG)
             assert await other.closed()
+
+    run(steps())
+    assert (log.successful, log.successful_only_once, log.failed) == (1, 1, 1)
+
+
+def test_client_may_authenticate_again_by_version_1_after_a_bare_token(run: Run, serving: Serving) -> None:
+    log = AuthenticationLog("SASL")
+
+    async def steps() -> None:
+        async with serving(sasl=sasl(log=log)) as served:
+            client = await served.connect()
+            await handshake(client, version=0)
+            client.send(RIGHT)
+            assert await client.receive() == b""
+            assert (await handshake(client)).error_code == ErrorCode.NONE
+            assert (await authenticate(client)).error_code == ErrorCode.NONE
+
+    run(steps())
+    assert log.successful_again == 1
+
+
+def test_shortest_frames_of_an_authenticated_client_are_handed_on(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            await handshake(client)
+            await authenticate(client)
+            for frame in (b"\0", b"\0\x12"):
+                client.send(frame)
+                assert await client.receive() == frame
 
     run(steps())
 
@@ -178,6 +169,7 @@ def test_damaged_token_is_refused_with_a_general_message(run: Run, serving: Serv
             assert answer.error_message == (
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN"
             )
+            assert answer.auth_bytes == b""
             assert await client.closed()
 
     run(steps())
@@ -199,9 +191,12 @@ def test_mechanism_that_is_not_enabled_is_answered_with_the_enabled_ones(run: Ru
 
 VERSIONS = b"\0\x12\0\0\0\0\0\1\0\0"
 METADATA = b"\0\3\0\1\0\0\0\1\0\0" + b"\0\0\0\0"
+UNKNOWN_VERSION = b"\0\x11\0\2\0\0\0\1\0\0" + b"\0\5PLAIN"
 
 
-@pytest.mark.parametrize("first", [METADATA, b"", b"\0", b"\0\x24\0\2\0\0\0\1\0\0", b"\x7f\xff\0\0\0\0\0\1\0\0"])
+@pytest.mark.parametrize(
+    "first", [METADATA, b"", b"\0", b"\0\x24\0\2\0\0\0\1\0\0", UNKNOWN_VERSION, b"\x7f\xff\0\0\0\0\0\1\0\0"]
+)
 def test_other_first_requests_close_the_connection(run: Run, serving: Serving, first: bytes) -> None:
     async def steps() -> None:
         async with serving(sasl=sasl()) as served:
@@ -224,6 +219,18 @@ def test_versions_may_be_requested_once_before_the_handshake(run: Run, serving: 
             await authenticate(client)
             other.send(VERSIONS)
             assert await other.closed()
+
+    run(steps())
+
+
+def test_versions_may_be_requested_again_if_their_own_version_was_unknown(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            for request in (b"\0\x12\0\x63" + VERSIONS[4:] + b"\0", VERSIONS):  # the unknown one has tagged fields
+                client.send(request)
+                assert await client.receive() == request
+            assert (await handshake(client)).error_code == ErrorCode.NONE
 
     run(steps())
 
@@ -283,10 +290,7 @@ def test_session_ends_when_the_credential_expires_or_before(
     options = SaslOptions(lambda: ("PLAIN",), expiring, lambda _: max_reauthentication_ms)
 
     async def steps() -> None:
-        loop, log = asyncio.get_running_loop(), AuthenticationLog("SASL")
-        async with serving(
-            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0, log=log)
-        ) as served:
+        async with serving(sasl=sasl(options=options)) as served:
             client = await served.connect()
             await handshake(client)
             assert (await authenticate(client)).session_lifetime_ms == lifetime_ms
@@ -296,19 +300,6 @@ def test_session_ends_when_the_credential_expires_or_before(
             assert served.script.seen == []
 
     run(steps())
-
-
-def test_session_that_expires_while_its_client_is_throttled_is_used_until_it_can_authenticate_again() -> None:
-    connection = Connection(1, "SASL", "127.0.0.1")
-    options = SaslOptions(lambda: ("PLAIN",), lambda _: PlainServer(USERS), lambda _: 1000)
-    authenticator = connection.authenticator = SaslAuthenticator(connection, options)
-    authenticator.handshake(1, SaslHandshakeRequest(mechanism="PLAIN"))
-    authenticator.authenticate(SaslAuthenticateRequest(auth_bytes=RIGHT), now_s=0.0)
-    assert [authenticator.has_expired(now_s) for now_s in (1.0, 1.1)] == [False, True]
-    connection.mute(until=5.0)
-    assert [authenticator.has_expired(now_s) for now_s in (5.0, 6.0, 6.1)] == [False, False, True]
-    connection.mute(until=31.0)
-    assert [authenticator.has_expired(now_s) for now_s in (31.0, 31.1)] == [False, True]
 
 
 def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving) -> None:
@@ -366,139 +357,24 @@ def test_re_authentication_keeps_mechanism_and_principal(
     assert (log.successful, log.successful_again, log.failed, log.failed_again) == (1, 0, 0, 1)
 
 
-class Hashed(PlainServer):
-    """PLAIN that hashes before its answer, as the first use of a delegation token does."""
-
-    def __init__(self) -> None:
-        super().__init__(USERS)
-        self.hashed_by: int | None = None
-
-    @property
-    def hashing(self) -> Callable[[], object] | None:  # type: ignore[override]
-        return self._hash if self.hashed_by is None else None
-
-    def _hash(self) -> None:
-        self.hashed_by = threading.get_ident()
-
-
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize("token", [RIGHT, WRONG, b"damaged"])
-def test_hash_of_milliseconds_is_made_in_a_thread(run: Run, serving: Serving, version: int, token: bytes) -> None:
-    mechanism = Hashed()
-    options = SaslOptions(lambda: ("PLAIN",), lambda _: mechanism, lambda _: 0)
-
-    async def steps() -> None:
-        loop = asyncio.get_running_loop()
-        log = AuthenticationLog("SASL")
-        async with serving(
-            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.0, log=log)
-        ) as served:
-            served.script.answer = principal
-            client = await served.connect()
-            await handshake(client, version=version)
-            sent = token if version == 0 else body(SaslAuthenticateRequest(auth_bytes=token), 2)
-            client.send(sent, b"request")  # which waits for the hash, and is handled as the principal's
-            if token != RIGHT:
-                if version:
-                    await client.receive()
-                assert await client.closed()
-                return
-            await client.receive()
-            assert await client.receive() == b"User:alice"
-
-    run(steps())
-    assert mechanism.hashed_by not in (None, threading.get_ident())
-
-
-def test_token_stays_as_it_was_while_it_is_hashed_and_others_are_read(run: Run, serving: Serving) -> None:
-    mechanism, begun, goes_on = Hashed(), threading.Event(), threading.Event()
-
-    def hash_slowly() -> None:
-        begun.set()
-        goes_on.wait(30)
-        mechanism.hashed_by = threading.get_ident()
-
-    mechanism._hash = hash_slowly  # type: ignore[method-assign]
-    mechanisms = iter((mechanism, PlainServer(USERS)))
-    options = SaslOptions(lambda: ("PLAIN",), lambda _: next(mechanisms), lambda _: 0)
-    log = AuthenticationLog("SASL")
-
-    async def steps() -> None:
-        loop = asyncio.get_running_loop()
-        async with serving(
-            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.0, log=log)
-        ) as served:
-            client, other = await served.connect(), await served.connect()
-            await handshake(client)
-            client.send(body(SaslAuthenticateRequest(auth_bytes=RIGHT), 2))
-            await loop.run_in_executor(None, begun.wait, 30)
-            await handshake(other)
-            assert (await authenticate(other, b"\0bob\0hunter2")).error_code == ErrorCode.NONE
-            goes_on.set()
-            await client.receive()
-            served.script.answer = principal
-            client.send(b"request")
-            assert await client.receive() == b"User:alice"
-
-    run(steps())
-
-
-def test_connection_may_end_while_a_token_is_hashed(
-    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
-) -> None:
-    mechanism, begun, goes_on = Hashed(), threading.Event(), threading.Event()
-
-    def hash_slowly() -> None:
-        begun.set()
-        goes_on.wait(30)
-
-    mechanism._hash = hash_slowly  # type: ignore[method-assign]
-    options = SaslOptions(lambda: ("PLAIN",), lambda _: mechanism, lambda _: 0)
-    log = AuthenticationLog("SASL")
-
-    async def steps() -> None:
-        loop = asyncio.get_running_loop()
-        async with serving(
-            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.0, log=log)
-        ) as served:
-            client = await served.connect()
-            await handshake(client)
-            client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
-            await loop.run_in_executor(None, begun.wait, 30)
-            [connection] = served.server.connections
-            connection.abort()
-            assert await client.closed()
-            goes_on.set()
-            await loop.shutdown_default_executor()
-
-    run(steps())
-    assert not caplog.records
-
-
-def test_connection_may_end_while_a_refusal_after_a_hash_is_delayed(run: Run, serving: Serving) -> None:
-    mechanism, log = Hashed(), AuthenticationLog("SASL")
-    options = SaslOptions(lambda: ("PLAIN",), lambda _: mechanism, lambda _: 0)
-    unhandled: list[dict[str, Any]] = []
+def test_connection_may_end_while_a_refusal_is_delayed(run: Run, serving: Serving) -> None:
+    log, unhandled = AuthenticationLog("SASL"), list[dict[str, Any]]()
 
     async def steps() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: unhandled.append(context))
-        async with serving(
-            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0.05, log=log)
-        ) as served:
+        async with serving(sasl=sasl(failure_delay_s=0.01, log=log)) as served:
             client = await served.connect()
             await handshake(client)
-            others = asyncio.all_tasks()
             client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
             while not log.failed:  # noqa: ASYNC110 - the counter has no event
                 await asyncio.sleep(0)
             [connection] = served.server.connections
             connection.abort()
             assert await client.closed()
-            refusing = asyncio.all_tasks() - others
-            assert len(refusing) == 1
-            await asyncio.wait(refusing)
-            refusing.clear()
+            ended = loop.create_future()
+            loop.call_later(0.01, ended.set_result, None)  # after the refusal, which was scheduled before
+            await ended
             gc.collect()
 
     run(steps())

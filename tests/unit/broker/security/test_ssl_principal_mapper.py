@@ -18,6 +18,10 @@ from broker.security.ssl_principal_mapper import MappingRuleError, NoMatchingRul
         ("RULE:^CN=(?<who>.*)$/$1-$0/", "CN=a", "a-CN=a"),
         ("RULE:^CN=a\\/b$/x\\/y/", "CN=a/b", "x/y"),
         ("RULE:^CN=(.*?)$/$12/", "CN=a", "a2"),
+        ("RULE:^CN=" + "(.)" * 12 + "$/$12$1/", "CN=abcdefghijkl", "la"),
+        ("RULE:^CN=.*$/$0/U", "CN=a", "CN=A"),
+        ("RULE:^CN=(x)?(.*)$/$1$2/", "CN=a", "a"),
+        ("RULE:CN=(\\w+)/$1/, RULE:CN=(\\w+),O=evil/$1 of evil/", "CN=admin,O=evil", "admin of evil"),
     ],
 )
 def test_first_matching_rule_names_the_client(rules: str, subject: str, name: str) -> None:
@@ -27,6 +31,12 @@ def test_first_matching_rule_names_the_client(rules: str, subject: str, name: st
 def test_subject_without_a_matching_rule_is_refused() -> None:
     with pytest.raises(NoMatchingRuleError, match=r"no rule of ssl.principal.mapping.rules applies to 'O=x'"):
         SslPrincipalMapper("RULE:^CN=(.*)$/$1/").name_of("O=x")
+
+
+@pytest.mark.parametrize("subject", ["CN=admin,O=evil", "O=evil,CN=admin", "CN=admin\n"])
+def test_rule_matches_the_whole_subject_without_anchors_too(subject: str) -> None:
+    with pytest.raises(NoMatchingRuleError):
+        SslPrincipalMapper("RULE:CN=(\\w+)/$1/").name_of(subject)
 
 
 @pytest.mark.parametrize("rules", ["RULE:^CN=(.*$/$1/", "deFAULT", "RULE:^CN=.*$/$1/", "RULE:^CN=(.*)$/$/", "RULE:a"])

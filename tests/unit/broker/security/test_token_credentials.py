@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from base64 import b64encode
 
 import pytest
@@ -11,7 +12,7 @@ from broker.security.scram import ScramClient, ScramServer
 from broker.security.scram_decoys import ScramDecoys
 from broker.security.token_credentials import TokenCredentials
 from controller.delegation_tokens import DelegationToken, TokenHmacs
-from controller.scram import SCRAM_MECHANISMS, ScramMechanism
+from controller.scram import SCRAM_MECHANISMS, ScramMechanism, credential_from
 from tests.typed import present
 
 SHA_256 = SCRAM_MECHANISMS[0]
@@ -124,6 +125,42 @@ def test_a_token_is_no_user_without_the_extension() -> None:
         exchange(Broker(TOKEN).server(), ScramClient(SHA_256, "id", PASSWORD, "client"))
 
 
+def test_a_token_is_no_user_without_the_extension_even_with_the_salt_of_the_token() -> None:
+    """The session would not count as one of a token, and could create others."""
+    broker, salt = Broker(TOKEN), TokenCredentials(HMACS, dict, lambda: 0).decoy_of(SHA_256, "id")
+    server = ScramServer(SHA_256, lambda _: None, "server", lambda _: salt, broker.credentials)
+    client = ScramClient(SHA_256, "id", PASSWORD, "client")
+    proof = client.respond(server.respond(client.first()))
+    assert server.hashing is None
+    with pytest.raises(MechanismError, match="Invalid client credentials"):
+        server.respond(present(proof))
+    assert server.user is None
+
+
+def test_a_user_is_no_token_with_the_extension() -> None:
+    salt = TokenCredentials(HMACS, dict, lambda: 0).decoy_of(SHA_256, "id").salt
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
+    stored = credential_from(SHA_256, salt, salted, 4096)
+    server = ScramServer(SHA_256, {"id": stored}.get, "server", lambda _: stored, Broker().credentials)
+    with pytest.raises(MechanismError, match="Invalid client credentials"):
+        exchange(server, TokenClient(SHA_256, "id", "pencil"))
+    assert server.user is None
+
+
+def test_users_are_challenged_by_their_own_decoys_where_there_are_tokens() -> None:
+    decoys = ScramDecoys(SHA_256, {}, b"spare")
+    challenge = Broker(TOKEN).server().respond(b"n,,n=nobody,r=client").decode()
+    assert f"s={b64encode(decoys.of('nobody').salt).decode()}," in challenge
+
+
+def test_the_extension_may_have_capitals_as_a_boolean_of_java() -> None:
+    client = TokenClient(SHA_256, "id", PASSWORD)
+    client._bare = client._bare.replace(b"=true", b"=TRUE")
+    server = Broker(TOKEN).server()
+    exchange(server, client)
+    assert server.token_authenticated
+
+
 @pytest.mark.parametrize("extension", [",tokenauth=false", ",other=true", ",tokenauth=truely"])
 def test_other_extensions_are_ignored(extension: str) -> None:
     client = TokenClient(SHA_256, "id", PASSWORD)
@@ -150,6 +187,14 @@ def test_challenges_do_not_tell_which_tokens_exist() -> None:
     other = known.server().respond(TokenClient(SHA_256, "other", PASSWORD).first())
     assert len(other) == len(challenge)
     assert other != challenge
+
+
+def test_the_credential_of_a_token_is_made_once_with_a_salt_that_all_brokers_derive() -> None:
+    one, other = Broker(TOKEN).credentials, Broker(TOKEN).credentials
+    made = present(one.of(SHA_256, "id")).credential
+    assert present(one.of(SHA_256, "id")).credential is made
+    assert present(other.of(SHA_256, "id")).credential == made
+    assert (len(made.salt), made.iterations) == (24, 4096)
 
 
 def test_made_credentials_of_removed_tokens_are_dropped() -> None:
