@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.x509.oid import NameOID
 
 from broker.security.key_stores import Lookup, key_store, trusted_certificates
 from broker.security.security_error import SecurityError
 from controller.configs import BROKER_CONFIGS
 from storage.disk import UnsyncedDisk
 from storage.properties import parse_properties
-from tests.certificates import encrypted_pem, plain_pem, write_pkcs12
+from tests.certificates import encrypted_pem, plain_pem, self_signed, write_pkcs12
 from tests.typed import present
 
 SECRET = "open sesame"
@@ -43,8 +45,8 @@ def test_pem_of_settings_is_a_key_store() -> None:
 
 def test_pem_file_has_key_and_chain_in_any_order(stored: Callable[[bytes], str]) -> None:
     key, chain = plain_pem()
-    for text in (key + chain, "a remark, für alle\n" + chain + key):
-        settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": stored(text.encode())}
+    for text in (key + chain, "a remark, für alle\n" + chain + key, "0 is the first character\n" + key + chain):
+        settings = {"ssl.keystore.type": "pem", "ssl.keystore.location": stored(text.encode())}
         found = present(key_store(lookup(settings), UnsyncedDisk()))
         assert (found.key, found.chain) == (key.encode(), chain.encode())
 
@@ -116,6 +118,10 @@ def test_without_settings_there_is_no_store() -> None:
         ({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"}, "it has no certificate in PEM format"),
         ({"ssl.truststore.type": "PEM", "ssl.truststore.password": SECRET}, "certificates have no password"),
         ({"ssl.truststore.password": SECRET}, "set ssl.truststore.location too"),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x", "ssl.truststore.location": "y"},
+            "both set: remove one",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_without_their_secrets(settings: dict[str, str], message: str) -> None:
@@ -129,6 +135,8 @@ def test_settings_that_do_not_fit_are_refused_without_their_secrets(settings: di
     ("kind", "content", "message"),
     [
         ("JKS", b"\xfe\xed\xfe\xed rest", "JKS is not supported. Convert it with: keytool -importkeystore"),
+        ("JKS", b"\xce\xce\xce\xce rest", "JKS is not supported. Convert it with: keytool -importkeystore"),
+        ("PKCS12", b"text", "it is not of ssl.keystore.type=PKCS12$"),
         ("PKCS12", b"-----BEGIN CERTIFICATE-----", "it is not of ssl.keystore.type=PKCS12; set ssl.keystore.type=PEM"),
         ("PKCS12", b"\x30 damaged", "ssl.keystore.password is not set, or it is damaged"),
         ("PEM", b"\xfe\xed\xfe\xed rest", "JKS is not supported. Convert it with: keytool -importkeystore"),
@@ -180,3 +188,38 @@ def test_store_is_a_regular_file_of_limited_size(store: str, tmp_path: Path) -> 
         settings = {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
         with pytest.raises(SecurityError, match=rf"^ssl.{store}.location={path}: {why}"):
             read(lookup(settings), UnsyncedDisk())
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_pkcs12_key_store_has_a_key_and_its_certificate(tmp_path: Path, *, has_key: bool) -> None:
+    key, certificate = self_signed([[(NameOID.COMMON_NAME, "a")]])
+    content = pkcs12.serialize_key_and_certificates(
+        b"a", key if has_key else None, None, None if has_key else [certificate], NoEncryption()
+    )
+    (tmp_path / "store.p12").write_bytes(content)
+    settings = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(tmp_path / "store.p12")}
+    with pytest.raises(SecurityError, match="it has no private key with its certificate"):
+        key_store(lookup(settings), UnsyncedDisk())
+
+
+def test_pkcs12_trust_store_has_certificates_without_a_key(tmp_path: Path) -> None:
+    key, one = self_signed([[(NameOID.COMMON_NAME, "one")]])
+    _, other = self_signed([[(NameOID.COMMON_NAME, "other")]])
+    settings = {"ssl.truststore.type": "PKCS12", "ssl.truststore.location": str(tmp_path / "store.p12")}
+    content = pkcs12.serialize_key_and_certificates(None, None, None, [one, other], NoEncryption())
+    (tmp_path / "store.p12").write_bytes(content)
+    pems = [certificate.public_bytes(Encoding.PEM).decode() for certificate in (one, other)]
+    assert trusted_certificates(lookup(settings), UnsyncedDisk()) == "".join(pems)
+    (tmp_path / "store.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"a", key, None, None, NoEncryption()))
+    with pytest.raises(SecurityError, match=r"store.p12: it has no certificate$"):
+        trusted_certificates(lookup(settings), UnsyncedDisk())
+
+
+def test_chain_of_a_pkcs12_file_begins_with_the_certificate_of_the_key(tmp_path: Path) -> None:
+    key, own = self_signed([[(NameOID.COMMON_NAME, "own")]])
+    _, other = self_signed([[(NameOID.COMMON_NAME, "other")]])
+    (tmp_path / "store.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"a", key, own, [other], NoEncryption()))
+    settings = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(tmp_path / "store.p12")}
+    found = present(key_store(lookup(settings), UnsyncedDisk()))
+    assert found.chain == own.public_bytes(Encoding.PEM) + other.public_bytes(Encoding.PEM)
+    assert (found.password, found.origin) == (None, f"ssl.keystore.location={tmp_path / 'store.p12'}")

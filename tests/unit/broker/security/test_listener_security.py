@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import ssl
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,13 @@ from random import Random
 import pytest
 
 from broker.metadata.dynamic_config import DynamicConfig
-from broker.security.listener_security import ListenerSecurity
+from broker.network.connection import Connection
+from broker.security.listener_security import METRICS, ListenerSecurity
+from broker.security.sasl_dispatcher import SaslDispatcher
+from broker.security.scram import ScramServer
 from broker.security.security_error import SecurityError
 from broker.settings import Option, check_settings
+from controller.delegation_tokens import TokenHmacs
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from protocol.records.metadata import ConfigRecord
@@ -30,7 +35,9 @@ def certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
 
 
-def listener_security(now_ms: int = 0, /, **settings: str) -> tuple[ListenerSecurity, DynamicConfig]:
+def listener_security(
+    now_ms: int = 0, hmacs: TokenHmacs | None = None, /, **settings: str
+) -> tuple[ListenerSecurity, DynamicConfig]:
     dynamic_config = DynamicConfig(check_settings({name: Option(text, "test") for name, text in settings.items()}))
     return ListenerSecurity(
         dynamic_config.start,
@@ -38,7 +45,7 @@ def listener_security(now_ms: int = 0, /, **settings: str) -> tuple[ListenerSecu
         UnsyncedDisk(),
         partial(MetadataImage, cluster_id="c"),
         lambda: now_ms,
-        None,
+        hmacs,
         Random(1),
     ), dynamic_config
 
@@ -213,7 +220,7 @@ def test_each_login_has_a_new_nonce_from_the_random_numbers_of_the_node() -> Non
         return [present(security.login("broker", "SASL_PLAINTEXT"))[1].first() for _ in range(2)]
 
     first, second = messages()
-    assert first.startswith(b"n,,n=node,r=")
+    assert re.fullmatch(rb"n,,n=node,r=[0-9a-f]{48}", first)
     assert first != second
     assert messages() == [first, second]
 
@@ -325,3 +332,144 @@ def test_start_that_accepts_tokens_of_anyone_logs_a_warning_and_a_check_does_not
 
     asyncio.run(start())
     assert [record.getMessage() for record in caplog.records if record.name == "broker.security"] == warnings
+
+
+@pytest.mark.parametrize(
+    ("client_auth", "mode"),
+    [("none", ssl.CERT_NONE), ("requested", ssl.CERT_OPTIONAL), ("required", ssl.CERT_REQUIRED)],
+)
+def test_client_certificates_of_a_listener_without_sasl_are_verified_as_the_broker_says(
+    certificates: Certificates, client_auth: str, mode: ssl.VerifyMode
+) -> None:
+    settings = certificates.broker_settings() | {"listeners": "SSL://:1", "ssl.client.auth": client_auth}
+    security, _ = listener_security(**settings)
+    security.load([])
+    assert present(security.tls_of("SSL")).context.verify_mode is mode
+
+
+def test_invalid_mapping_rule_of_principals_is_refused_at_the_start(certificates: Certificates) -> None:
+    settings = certificates.broker_settings() | {"listeners": "SSL://:1"}
+    security, _ = listener_security(**settings, **{"ssl.principal.mapping.rules": "RULE:(/x/"})
+    with pytest.raises(SecurityError, match=r"^listener SSL: ssl.principal.mapping.rules: invalid rule"):
+        security.load([])
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "PLAINTEXT", None])
+def test_address_for_metrics_has_tls_if_its_protocol_says_so(certificates: Certificates, protocol: str | None) -> None:
+    settings = certificates.broker_settings() | {"barnabas.metrics.security.protocol": protocol or "SSL"}
+    if protocol is not None:
+        settings["barnabas.metrics.listener"] = "127.0.0.1:0"
+    security, _ = listener_security(**settings)
+    security.load([])
+    assert (security.tls_of(METRICS) is not None) == (protocol == "SSL")
+
+
+SASL_NODE = {
+    "listeners": "SASL_PLAINTEXT://:1,PLAINTEXT://:2,CONTROLLER://:3",
+    "listener.security.protocol.map": ("SASL_PLAINTEXT:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"),
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+}
+NODE_LOGIN = 'org.apache.kafka.common.security.{0} required username="node" password="own" user_a="b";'
+OF_BROKERS = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
+OF_CONTROLLERS = "listener.name.controller.plain.sasl.jaas.config"
+LOGINS = {
+    OF_BROKERS: NODE_LOGIN.format("scram.ScramLoginModule"),
+    OF_CONTROLLERS: NODE_LOGIN.format("plain.PlainLoginModule"),
+}
+
+
+def test_node_logs_in_by_the_mechanism_of_brokers_or_of_controllers_and_only_where_that_is_needed() -> None:
+    security, _ = listener_security(**SASL_NODE, **LOGINS)
+    security.load(["SASL_PLAINTEXT", "PLAINTEXT", "CONTROLLER"])
+    names = [
+        present(security.login(role, name))[0]
+        for role, name in (("broker", "SASL_PLAINTEXT"), ("controller", "CONTROLLER"))
+    ]
+    assert names == ["SCRAM-SHA-256", "PLAIN"]
+    assert security.login("broker", "PLAINTEXT") is None
+
+
+@pytest.mark.parametrize("setting", [OF_BROKERS, OF_CONTROLLERS])
+def test_login_without_a_user_of_the_node_is_refused_at_the_start(setting: str) -> None:
+    without = LOGINS | {setting: LOGINS[setting].replace('username="node" ', "")}
+    listener = "CONTROLLER" if setting == OF_CONTROLLERS else "SASL_PLAINTEXT"
+    listener_security(**SASL_NODE, **without)[0].load([])
+    with pytest.raises(SecurityError, match=f"^listener {listener}: {setting}: username is missing"):
+        listener_security(**SASL_NODE, **without)[0].load([listener])
+
+
+def test_clients_authenticate_before_the_dispatcher_within_their_first_limit() -> None:
+    settings = SASL_NODE | {
+        "listener.name.sasl_plaintext.sasl.server.max.receive.size": "12345",
+        "connection.failed.authentication.delay.ms": "250",
+    }
+    security, _ = listener_security(**settings, **LOGINS)
+    security.load([])
+
+    async def check() -> None:
+        loop = asyncio.get_running_loop()
+        for name in ("PLAINTEXT", "CONTROLLER", "SASL_PLAINTEXT"):
+            dispatch, max_bytes = security.authenticated(name, first, loop)
+            assert (dispatch is first, max_bytes) == (
+                (True, None) if name == "PLAINTEXT" else (False, 12345 if name == "SASL_PLAINTEXT" else 524_288)
+            )
+            assert security.dispatch_with(name, second) == (name != "PLAINTEXT")
+            assert (name in security.authentications) == (name != "PLAINTEXT")
+        assert isinstance(dispatch, SaslDispatcher)
+        assert dispatch._failure_delay_s == 0.25
+        assert dispatch._dispatch is second
+
+    def first(_frame: memoryview, _connection: Connection) -> None: ...
+    def second(_frame: memoryview, _connection: Connection) -> None: ...
+
+    asyncio.run(check())
+
+
+def test_all_listeners_authenticate_by_the_same_tokens() -> None:
+    hmacs = TokenHmacs("secret")
+    security, _ = listener_security(
+        0, hmacs, **SASL_NODE | {"sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"}, **LOGINS
+    )
+    security.load([])
+    servers = [
+        security._sasl_options[name].new_mechanism(mechanism)
+        for name in ("SASL_PLAINTEXT", "CONTROLLER")
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    ]
+    assert len({server._tokens for server in servers if isinstance(server, ScramServer)}) == 1
+    salt = b64encode(hmacs.derive("SCRAM-SHA-256 salt of id")[:24])
+    assert b",s=" + salt + b"," in servers[0].respond(b"n,,n=id,r=client,tokenauth=true")
+    without, _ = listener_security(**SASL_NODE, **LOGINS)
+    without.load([])
+    server = without._sasl_options["CONTROLLER"].new_mechanism("SCRAM-SHA-256")
+    assert isinstance(server, ScramServer)
+    assert server._tokens is None
+
+
+def test_keys_of_tokens_are_read_again_only_when_they_are_due(tmp_path: Path) -> None:
+    url = IdentityProvider("first").write(tmp_path / "keys.json")
+    settings = SASL_NODE | {
+        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": url,
+    }
+    security, _ = listener_security(**settings, **LOGINS)
+    security.load([])
+    (jwks,) = security.token_keys
+    now_s = 0.0
+
+    async def check() -> None:
+        nonlocal now_s
+        loop = asyncio.get_running_loop()
+        loop.time = lambda: now_s  # type: ignore[method-assign]
+        await security.load_token_keys(loop)
+        IdentityProvider("second").write(tmp_path / "keys.json")
+        for passed_s, kid in ((4.9, "first"), (5.0, "second")):
+            now_s = passed_s
+            await security.refresh_token_keys(loop)
+            assert [key.kid for key in jwks.keys().keys] == [kid]
+
+    asyncio.run(check())

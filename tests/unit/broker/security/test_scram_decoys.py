@@ -31,7 +31,12 @@ def salts(found: ScramDecoys) -> list[bytes]:
 
 @pytest.mark.parametrize(
     ("salt", "form"),
-    [(KAFKA_SALT, rb"[0-9a-z]{20,26}"), (BYTES_SALT, rb"(?s:.{24})"), (b"a-long-salt" * 5, rb"(?s:.{55})")],
+    [
+        (KAFKA_SALT, rb"[0-9a-z]{20,26}"),
+        (BYTES_SALT, rb"(?s:.{24})"),
+        (b"a-long-salt" * 5, rb"(?s:.{55})"),
+        (KAFKA_SALT * 2, rb"(?s:.{52})"),
+    ],
 )
 def test_challenge_of_an_unknown_user_has_the_form_of_a_real_one(salt: bytes, form: bytes) -> None:
     users = {"alice": stored(salt=salt, iterations=8192)}

@@ -40,10 +40,13 @@ def test_credential_of_a_password(option: str, mechanism: str, password: str, it
 def test_salts_differ_and_a_salted_password_is_used_as_it_is() -> None:
     first, second = (parse_add_scram("SCRAM-SHA-256=[name=a,password=p]", FILES.__getitem__) for _ in range(2))
     assert first.salt != second.salt
+    assert len(first.salt) == 24
     salted = hashlib.pbkdf2_hmac("sha256", b"p", b"salt", 4096)
     option = f"SCRAM-SHA-256=[name=a,salt={b64encode(b'salt').decode()},saltedpassword={b64encode(salted).decode()}]"
     record = parse_add_scram(option, FILES.__getitem__)
     assert record.salt == b"salt"
+    plain = parse_add_scram("SCRAM-SHA-256=[name=a,salt=c2FsdA==,password=p]", FILES.__getitem__)
+    assert (plain.salt, plain.stored_key) == (record.salt, record.stored_key)
     assert record.stored_key == credential("SCRAM-SHA-256", "p", record).stored_key
 
 
@@ -51,6 +54,11 @@ def test_salts_differ_and_a_salted_password_is_used_as_it_is() -> None:
     ("option", "message"),
     [
         ("alice", "write it as SCRAM-SHA-256="),
+        ("SCRAM-SHA-256=[name=a,password=hidden]more", "write it as SCRAM-SHA-256="),
+        ("SCRAM-SHA-256=[name=a,saltedpassword=hidden,salt=]", "salt is empty"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,iterations=\u0664\u0660\u0669\u0666]", "iterations must be from 4096"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,iterations=4096.5]", "iterations must be from 4096"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,iterations=0000004096]", "iterations must be from 4096"),
         ("PLAIN=[name=a,password=hidden]", "PLAIN is not one of SCRAM-SHA-256, SCRAM-SHA-512"),
         ("SCRAM-SHA-256=[password=hidden]", "name is missing"),
         ("SCRAM-SHA-256=[name=a]", "exactly one of password, password-file and saltedpassword"),

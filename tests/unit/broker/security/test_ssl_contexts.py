@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,6 +122,7 @@ def test_versions_and_cipher_suites_are_those_of_the_settings(certificates: Cert
     ("settings", "message"),
     [
         ({"ssl.enabled.protocols": "TLSv1.2,SSLv3"}, "supported are TLSv1.2 and TLSv1.3"),
+        ({"ssl.enabled.protocols": ""}, "supported are TLSv1.2 and TLSv1.3"),
         ({"ssl.enabled.protocols": "TLSv1.1"}, "supported are TLSv1.2 and TLSv1.3"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "cannot be selected one by one"),
         ({"ssl.cipher.suites": "TLS_NULL_WITH_NOTHING"}, "TLS_NULL_WITH_NOTHING is unknown"),
@@ -186,3 +188,70 @@ def test_a_node_without_a_version_in_common_with_itself_is_refused(certificates:
     older, newer = (certificates.broker_settings(ssl_enabled_protocols=name) for name in ("TLSv1.2", "TLSv1.3"))
     with pytest.raises(SecurityError, match="could not connect to this one"):
         check_own_certificate(server(older), lookup(newer), UnsyncedDisk())
+
+
+def test_any_trusted_certificate_ends_a_chain_of_an_authority_too(certificates: Certificates) -> None:
+    settings = certificates.broker_settings()
+    trusting = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates.broker.read_text()}
+    assert shake_hands(server(settings), client(trusting)).version()
+
+
+def test_authorities_of_the_system_are_trusted_without_a_trust_store(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.trusted))
+    assert shake_hands(server(certificates.broker_settings()), client({})).version()
+
+
+def test_damaged_trusted_certificates_are_refused() -> None:
+    damaged = plain_pem()[1].replace("MII", "MIJ", 1)
+    with pytest.raises(SecurityError, match=r"^the trusted certificates are damaged: "):
+        client({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": damaged})
+
+
+def test_contexts_allow_no_renegotiation_and_no_compression(certificates: Certificates) -> None:
+    """CVE-2011-1473 and CVE-2012-4929."""
+    settings = certificates.broker_settings()
+    for context in (server(settings), client(settings)):
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+        assert context.options & ssl.OP_NO_COMPRESSION
+
+
+def test_suites_of_one_version_allow_no_other_version(certificates: Certificates) -> None:
+    settings = certificates.broker_settings()
+    newest = "TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
+    restricted = server(settings | {"ssl.cipher.suites": newest})
+    assert restricted.minimum_version == restricted.maximum_version == ssl.TLSVersion.TLSv1_3
+    with pytest.raises(ssl.SSLError):
+        shake_hands(restricted, client(settings | {"ssl.enabled.protocols": "TLSv1.2"}))
+    older = server(settings | {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"})
+    assert older.maximum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_suites_have_the_names_of_the_standard_and_all_listed_are_allowed(certificates: Certificates) -> None:
+    names = {
+        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384": "ECDHE-ECDSA-AES256-SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+        "TLS_DHE_RSA_WITH_AES_128_CBC_SHA256": "DHE-RSA-AES128-SHA256",
+    }
+    restricted = server(certificates.broker_settings() | {"ssl.cipher.suites": ",".join(names)})
+    allowed = [suite["name"] for suite in restricted.get_ciphers() if not suite["name"].startswith("TLS_")]
+    assert allowed == list(names.values())
+
+
+def test_certificates_that_do_not_fit_into_a_pipe_are_refused(certificates: Certificates) -> None:
+    text = certificates.broker.read_text()
+    chain = text[text.index("-----BEGIN CERT") :]
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.key": text[: text.index("-----BEGIN CERT")]}
+    count = 60_000 // len(chain) + 1  # still less than the 64 KiB of a pipe
+    with pytest.raises(
+        SecurityError, match=r"^ssl.keystore.key: \d+ bytes of certificates; at most 60000 are supported"
+    ):
+        server(settings | {"ssl.keystore.certificate.chain": chain * count})
+
+
+def test_pipes_of_keys_are_closed(certificates: Certificates) -> None:
+    before = os.listdir("/dev/fd")
+    server(certificates.broker_settings())
+    assert len(os.listdir("/dev/fd")) == len(before)
