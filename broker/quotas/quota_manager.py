@@ -44,11 +44,6 @@ class QuotaManager:
         self._usages: UsageTable[_SharedQuota, Usage] = UsageTable(lambda usage, now_ms: usage.rate.is_idle(now_ms))
 
     @property
-    def quotas(self) -> ClientQuotas:
-        """Return the quotas in force."""
-        return self._quotas
-
-    @property
     def clients(self) -> int:
         """Return how many usages are kept."""
         return len(self._usages)

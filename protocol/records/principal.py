@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.errors import DecodeError
 from protocol.primitives import Buffer
 from protocol.schema import Bool, Message, String, message, wire
 
@@ -40,7 +39,5 @@ def encode_principal(principal: ForwardedPrincipal) -> bytes:
 def decode_principal(data: Buffer) -> ForwardedPrincipal:
     """Return the principal; DecodeError if it is damaged or of an unknown version."""
     version = int.from_bytes(data[:_VERSION_BYTES], "big")
-    if len(data) < _VERSION_BYTES or version not in range(DefaultPrincipalData.VERSIONS[1] + 1):
-        raise DecodeError(f"a principal of unknown version {version}")
     found = DefaultPrincipalData.decode(data, version, _VERSION_BYTES)
     return ForwardedPrincipal(f"{found.type}:{found.name}", found.token_authenticated)

@@ -8,6 +8,7 @@ import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.primitives import ZERO_UUID
 from tests.authorization.matrix import ADMIN
 from tests.unit.broker.guarded_node import GuardedNode
 
@@ -98,13 +99,17 @@ def test_another_client_that_uses_a_session_is_authorized_itself(
     assert found(stolen) == [(REFUSED, False)]
 
 
+@pytest.mark.parametrize("replica", [0, 1])
 @pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
 def test_cve_2018_1288_only_a_client_with_cluster_action_can_be_a_replica(
-    guarded: GuardedNode, topics: dict[str, bytes], version: int
+    guarded: GuardedNode, topics: dict[str, bytes], version: int, replica: int
 ) -> None:
-    as_replica = {"replica_id": 1} if version < 15 else {"replica_state": {"replica_id": 1, "replica_epoch": -1}}
+    state = {"replica_id": replica, "replica_epoch": -1}
+    as_replica: dict[str, Any] = {"replica_id": replica} if version < 15 else {"replica_state": state}
     refused = fetch(guarded, "mine", version=version, ids=topics, **as_replica)
     assert found(refused) == [(REFUSED, False)]
+    [topic] = refused.responses
+    assert (topic.topic, topic.topic_id) == (("mine", ZERO_UUID) if version < 13 else ("", topics["mine"]))
     guarded.add("allow User:alice CLUSTER_ACTION CLUSTER:kafka-cluster")
     assert found(fetch(guarded, "mine", version=version, ids=topics, **as_replica)) != [(REFUSED, False)]
 
@@ -117,3 +122,17 @@ def test_a_client_that_claims_to_be_a_replica_gets_no_session(guarded: GuardedNo
     unknown = fetch(guarded, session_id=session, session_epoch=1, replica_id=1)
     assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert found(fetch(guarded, session_id=session, session_epoch=1)) == [(0, True)]
+
+
+def test_each_refused_topic_of_a_fetch_is_counted_and_logged_once(
+    guarded: GuardedNode, topics: dict[str, bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    partitions = [{"partition": number, "fetch_offset": 0, "partition_max_bytes": 1000} for number in (0, 1)]
+    wanted = [{"topic": name, "partitions": partitions} for name in (*NAMES, "missing")]
+    for fetches in (1, 2):
+        fetch(guarded, topics=wanted)
+        assert guarded.authorizer.refusals == 2 * fetches
+    assert [record.getMessage() for record in caplog.records if record.name == "broker.audit"] == [
+        'Refused: principal="User:alice" host="127.0.0.1" operation=READ resource=TOPIC:"theirs" api=Fetch '
+        'client="client"'
+    ]

@@ -74,6 +74,16 @@ def test_super_users_are_not_looked_up(guarded: GuardedNode) -> None:
     assert guarded.authorizer.requests == 0
 
 
+def test_requests_that_need_decisions_are_counted_whether_they_are_refused_or_not(guarded: GuardedNode) -> None:
+    guarded.ask(ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1")
+    assert guarded.authorizer.requests == 0
+    for count in (1, 2):
+        assert guarded.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None).error_code == CLUSTER_REFUSED
+        assert guarded.authorizer.requests == count
+    guarded.ask(ApiKey.METADATA, 12, topics=[])
+    assert guarded.authorizer.requests == 3
+
+
 def test_a_controllers_listener_is_guarded_like_a_brokers(guarded: GuardedNode) -> None:
     for listener_type in ("broker", "controller"):
         refused = guarded.ask(ApiKey.UNREGISTER_BROKER, 0, listener_type=listener_type, broker_id=99)

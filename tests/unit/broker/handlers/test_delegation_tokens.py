@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker.handlers.delegation_tokens import is_allowed, own_creation, own_expiry, own_renewal
+from broker.network.connection import Connection, context_of
+from broker.settings import Option, Settings, check_settings
 from controller.delegation_tokens import TokenHmacs
 from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import ErrorCode
@@ -13,6 +17,7 @@ from protocol.headers import RequestHeader, decode_response_header, encode_reque
 from protocol.records.principal import ForwardedPrincipal, encode_principal
 from tests.authorization.matrix import ADMIN
 from tests.authorization.requests import build
+from tests.typed import present
 from tests.unit.broker.conftest import NewNode
 from tests.unit.broker.guarded_node import ALICE, SETTINGS, GuardedNode
 
@@ -21,6 +26,10 @@ EXPIRE, DESCRIBE = ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TO
 BOB, CAROL, ANONYMOUS = "User:bob", "User:carol", "User:ANONYMOUS"
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 DAY_MS = 24 * 3600 * 1000
+
+
+def settings_of(settings: dict[str, str]) -> Settings:
+    return check_settings({name: Option(text, "test") for name, text in settings.items()})
 
 
 def create(guarded: GuardedNode, version: int = 3, principal: str = ALICE, owner: str = "", **fields: Any) -> Any:
@@ -159,3 +168,65 @@ def test_the_controller_removes_tokens_after_they_expire(new_node: NewNode) -> N
     assert shown(guarded, ALICE) == [kept]
     node.pass_time(2 * DAY_MS / 1000)
     assert shown(guarded, ALICE) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "principal", "by_token", "allowed"),
+    [
+        ("PLAINTEXT", ANONYMOUS, False, False),
+        ("PLAINTEXT", ALICE, False, False),
+        ("SSL", ANONYMOUS, False, False),
+        ("SSL", ALICE, False, True),
+        ("SASL_PLAINTEXT", ALICE, False, True),
+        ("SASL_PLAINTEXT", ALICE, True, False),
+        ("SASL_SSL", ANONYMOUS, False, True),  # a user of that name has a password
+        ("SASL_SSL", ALICE, True, False),
+    ],
+)
+def test_clients_who_prove_who_they_are_without_a_token_are_allowed(
+    protocol: str, principal: str, by_token: bool, allowed: bool
+) -> None:
+    connection = Connection(1, "IN", "127.0.0.1")
+    connection.principal, connection.token_authenticated = principal, by_token
+    settings = settings_of({"listeners": "IN://:1", "listener.security.protocol.map": f"IN:{protocol}"})
+    context = context_of(RequestHeader(CREATE, 3, 1, None), connection)
+    assert is_allowed(settings, context) == allowed
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_no_request_is_forwarded_to_controllers_that_do_not_authenticate(guarded: GuardedNode, protocol: str) -> None:
+    connection = Connection(1, "SASL", "127.0.0.1")
+    connection.principal = ALICE
+    others = {
+        "process.roles": "broker",
+        "listeners": "SASL://:1",
+        "controller.quorum.voters": "9@localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "SASL",
+        "listener.security.protocol.map": f"SASL:SASL_PLAINTEXT,CONTROLLER:{protocol}",
+    }
+    broker: Any = SimpleNamespace(settings=settings_of(others), authorizer=None)
+    for key, own in ((CREATE, own_creation), (RENEW, own_renewal), (EXPIRE, own_expiry)):
+        context = context_of(RequestHeader(key, APIS[key].max_version, 1, None), connection)
+        refused = own(broker, context, build(key, dict(requests())[key]))  # type: ignore[arg-type]
+        if protocol == "PLAINTEXT":
+            answer: Any = guarded.node.wait(present(refused))
+            assert (answer.error_code, answer.expiry_timestamp_ms) == (NOT_ALLOWED, -1)
+        else:
+            assert refused is None
+
+
+def test_a_broker_refuses_tokens_for_other_owners_before_it_forwards_the_request(guarded: GuardedNode) -> None:
+    connection = Connection(1, "SASL", "127.0.0.1")
+    connection.principal = ALICE
+    context = context_of(RequestHeader(CREATE, 3, 1, None), connection)
+
+    def answer(owner: str) -> Any:
+        fields = {"max_lifetime_ms": -1, "owner_principal_type": "User", "owner_principal_name": owner}
+        refused = own_creation(guarded.node.broker, context, build(CREATE, fields))  # type: ignore[arg-type]
+        return None if refused is None else guarded.node.wait(refused)
+
+    assert answer("bob").error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    assert answer("alice") is None
+    guarded.add("allow User:alice CREATE_TOKENS USER:User:bob")
+    assert answer("bob") is None

@@ -1,5 +1,6 @@
 import pytest
 
+from broker.quotas import client_quotas
 from broker.quotas.client_quotas import FETCH, PRODUCE, ClientQuotas, Quota
 from controller.image import QuotaEntity, quota_entity
 
@@ -46,3 +47,23 @@ def test_long_client_ids_are_not_kept() -> None:
     assert quotas.of_client(PRODUCE, "ann", "app") == Quota(1.0, ("", "app"))
     assert quotas.of_client(PRODUCE, "ann", "a" * 257) == Quota(1.0, ("", "a" * 256))
     assert sum(len(client_id) for _, _, client_id in quotas._found) < 1000
+
+
+def test_found_quotas_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_quotas, "_MAX_CACHED", 3)
+    quotas = ClientQuotas({entity(client_id=None): {PRODUCE: 1.0}})
+    assert quotas.of_client(PRODUCE, "ann", "app") is quotas.of_client(PRODUCE, "ann", "app")
+    kept = []
+    for number in range(6):
+        quotas.of_client(PRODUCE, "ann", f"{number}")
+        kept.append(len(quotas._found))
+    assert kept == [2, 3, 1, 2, 3, 1]
+    assert quotas.of_client(FETCH, "ann", "app") is None
+    assert len(quotas._found) == 1
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(253, True), (254, False)])
+def test_names_of_at_most_256_characters_are_kept(size: int, is_kept: bool) -> None:
+    quotas = ClientQuotas({entity(client_id=None): {PRODUCE: 1.0}})
+    quotas.of_client(PRODUCE, "ann", "x" * size)
+    assert bool(quotas._found) == is_kept

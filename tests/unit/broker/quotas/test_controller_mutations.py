@@ -11,7 +11,12 @@ import pytest
 from broker.monitoring.exposition import lines
 from broker.monitoring.quota_tables import TABLES
 from broker.quotas.client_quotas import CONTROLLER_MUTATION
-from broker.quotas.controller_mutations import STRICT_FROM, ControllerMutationQuotaManager, MutationQuota
+from broker.quotas.controller_mutations import (
+    STRICT_FROM,
+    ControllerMutationQuotaManager,
+    MutationQuota,
+    MutationUsage,
+)
 from broker.quotas.rate import SampleWindow
 from controller.image import quota_entity
 from protocol.api import ApiKey
@@ -123,6 +128,26 @@ def test_memory_is_bounded_by_the_clients_of_one_window(mutations: Mutations) ->
         mutations.now_ms = 100.0 * number
         mutations.of(f"client-{number}").record(1)
     assert mutations.manager.clients <= 250
+
+
+def test_usage_is_idle_once_its_debt_is_repaid_and_its_rate_is_0() -> None:
+    usage = MutationUsage(SampleWindow(11, 1000), 1.0, now_ms=0.0)
+    assert usage.is_idle(0)
+    usage.mutations.record(1, 0)
+    assert [usage.is_idle(now_ms) for now_ms in (0, 10_999, 11_000)] == [False, False, True]
+    usage.bucket.record(20, 11_000)
+    assert [usage.is_idle(now_ms) for now_ms in (11_000, 30_999, 31_000)] == [False, False, True]
+
+
+def test_usage_has_its_mutations_and_throttle_times(mutations: Mutations) -> None:
+    quotas = {ANN: {CONTROLLER_MUTATION: 1.0}}
+    mutations.manager.apply(quotas)
+    first = mutations.manager._quotas
+    mutations.of(strict=False).record(13)
+    mutations.manager.apply(quotas)
+    assert mutations.manager._quotas is first
+    [(_, usage, now_ms)] = mutations.manager.usages()
+    assert (usage.mutations.total(now_ms), usage.throttle_times.average_ms(now_ms)) == (13, 2000)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from broker.quotas.client_quotas import PRODUCE, REQUEST
+from broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST
 from broker.quotas.quota_manager import QuotaManager
 from broker.quotas.rate import SampleWindow
 from controller.image import quota_entity
@@ -67,3 +67,22 @@ def test_new_client_may_come_while_usages_are_read(manager: QuotaManager) -> Non
     next(usages)
     manager.record(PRODUCE, "ann", "three", 1, 0)
     assert [client_id for (_, client_id), _ in usages] == ["two"]
+
+
+def test_usages_of_a_kind_have_their_throttle_times(manager: QuotaManager) -> None:
+    manager.apply({ANN: {PRODUCE: 100.0, FETCH: 1000.0}})
+    manager.record(PRODUCE, "ann", "app", 2000, 0)
+    manager.record(FETCH, "ann", "app", 2000, 0)
+    for kind, average_ms in ((PRODUCE, 10_000.0), (FETCH, 0.0)):
+        [(shared_by, usage)] = manager.usages(kind, 0)
+        assert (shared_by, usage.throttle_times.average_ms(0)) == (("ann", ""), average_ms)
+
+
+def test_quotas_in_force_are_applied_once(manager: QuotaManager) -> None:
+    quotas = {ANN: {PRODUCE: 100.0}}
+    manager.apply(quotas)
+    first = manager._quotas
+    manager.apply(quotas)
+    assert manager._quotas is first
+    manager.apply(dict(quotas))
+    assert manager._quotas is not first

@@ -25,6 +25,7 @@ from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import DecodeError
 from protocol.fields import fields_of
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -72,7 +73,7 @@ class Throttled:
         self.now_s += self.handling_s
         return self.outcome
 
-    def send(self, key: ApiKey, version: int, request: Message, client_id: str = "app") -> Any:
+    def send(self, key: ApiKey, version: int, request: Message, client_id: str | None = "app") -> Any:
         header = RequestHeader(key, version, 7, client_id)
         return self._dispatcher(
             memoryview(bytearray(encode_request_header(header) + request.encode(version))), self.connection
@@ -198,7 +199,7 @@ def test_requests_that_need_no_permission_count_for_the_request_quota(client_wit
     assert not client.connection.may_handle
 
 
-@pytest.mark.parametrize("version", [4, 12, 15, 17])
+@pytest.mark.parametrize("version", [4, 12, 14, 15, 17])
 def test_a_follower_is_not_throttled(client_with: ClientWith, version: int) -> None:
     client = client_with(**{FETCH: 1.0, REQUEST: 1.0})
     client.handling_s = 5.0
@@ -207,6 +208,57 @@ def test_a_follower_is_not_throttled(client_with: ClientWith, version: int) -> N
     assert client.connection.may_handle
     client.send(ApiKey.FETCH, version, fetch(version))
     assert not client.connection.may_handle
+
+
+def test_a_request_that_clients_and_brokers_send_is_throttled(client_with: ClientWith) -> None:
+    client = client_with(**{REQUEST: 1.0})
+    client.handling_s = 5.0
+    client.outcome = response(
+        ApiKey.ADD_PARTITIONS_TO_TXN, 3, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[])
+    )
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[],
+    )
+    client.send(ApiKey.ADD_PARTITIONS_TO_TXN, 3, request)
+    assert not client.connection.may_handle
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        encode_request_header(RequestHeader(ApiKey.FETCH, 17, 7, "app")) + b"\xff",
+        encode_request_header(RequestHeader(ApiKey.FETCH, 12, 7, "app")),
+        encode_request_header(RequestHeader(ApiKey.FETCH, 4, 7, "app")) + b"\0\0\0",
+        encode_request_header(RequestHeader(ApiKey.SHARE_FETCH, 1, 7, "app")),
+    ],
+    ids=["damaged", "empty", "short", "without a route"],
+)
+def test_a_request_that_cannot_be_read_is_handed_on_and_throttled(client_with: ClientWith, frame: bytes) -> None:
+    client = client_with(**{REQUEST: 1.0})
+    client.handling_s = 5.0
+    assert client.send_frame(frame) is None
+    assert not client.connection.may_handle
+
+
+@pytest.mark.parametrize(("handling_s", "is_throttled"), [(0.0995, False), (0.1005, True)])
+def test_time_of_the_event_loop_is_a_percentage_of_the_window(
+    client_with: ClientWith, handling_s: float, is_throttled: bool
+) -> None:
+    client = client_with(**{REQUEST: 1.0})
+    client.handling_s = handling_s
+    client.send(ApiKey.PRODUCE, 9, produce(1))
+    assert client.connection.may_handle != is_throttled
+
+
+def test_a_client_without_an_id_and_a_mutation_without_a_response_are_handled(client_with: ClientWith) -> None:
+    client = client_with(**{PRODUCE: 1.0})
+    assert client.send(ApiKey.PRODUCE, 9, produce(2000), client_id=None) is None
+    request = CreateTopicsRequest(topics=[], timeout_ms=1000)
+    assert client.send(ApiKey.CREATE_TOPICS, 7, request, client_id=None) is None
+    assert client.connection.may_handle
 
 
 def test_a_request_of_another_broker_is_not_throttled(client_with: ClientWith) -> None:
@@ -271,6 +323,27 @@ def test_a_request_that_fails_later_fails_and_one_that_is_cancelled_cancels_the_
             outcome.response.cancel()
             assert later.cancelled()
     assert client.connection.may_handle
+
+
+def test_a_future_that_fails_or_is_cancelled_ends_the_response_alike(client_with: ClientWith) -> None:
+    client = client_with(**{PRODUCE: 1.0})
+    failed, cancelled = client.loop.create_future(), client.loop.create_future()
+    outcomes = []
+    for future in (failed, cancelled):
+        client.outcome = DeferredResponse(ApiKey.PRODUCE, future)
+        outcomes.append(client.send(ApiKey.PRODUCE, 9, produce(2000)).response)
+    failed.set_exception(RuntimeError("lost"))
+    cancelled.cancel()
+    client.loop.run_until_complete(asyncio.sleep(0))
+    assert str(outcomes[0].exception()) == "lost"
+    assert outcomes[1].cancelled()
+    assert client.connection.may_handle
+
+
+def test_parts_after_the_throttle_time_are_not_read(client_with: ClientWith) -> None:
+    header = RequestHeader(ApiKey.FETCH, 12, 7, "app")
+    parts: list[Part] = [*response(ApiKey.FETCH, 12, FetchResponse(responses=[])), memoryview(b"of a file")]
+    assert with_throttle_time(header, parts, 5)[1:] == parts[1:]
 
 
 def test_a_damaged_request_is_reported_as_by_the_listener(client_with: ClientWith) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -53,6 +54,19 @@ def wanted(name: str | None = None, **fields: Any) -> DeleteAclsRequest.Filter:
 def delete(cluster: Cluster, *filters: DeleteAclsRequest.Filter) -> list[DeleteAclsResponse.Result]:
     response: DeleteAclsResponse = cluster.apply(partial(delete_acls, request=DeleteAclsRequest(filters=list(filters))))
     return response.filter_results
+
+
+class Scripted(Random):
+    """Returns bytes of the test's."""
+
+    def __init__(self, found: list[bytes]) -> None:
+        super().__init__(1)
+        self._found = iter(found)
+
+    def randbytes(self, n: int) -> bytes:
+        found = next(self._found)
+        assert len(found) == n
+        return found
 
 
 def names(cluster: Cluster) -> list[str]:
@@ -127,6 +141,25 @@ def test_too_many_or_too_large_entries_are_refused_as_a_whole(monkeypatch: pytes
         [],
     )
     assert len(cluster.image.acls) == 6
+
+
+def test_ids_of_other_entries_are_not_taken() -> None:
+    cluster = Cluster()
+    create(cluster, creation("a"))
+    [taken] = cluster.image.acls.by_id
+    cluster.random = Scripted([taken, b"1" * 16, b"1" * 16, taken, b"2" * 16])
+    assert create(cluster, creation("b"), creation("c")) == [(ErrorCode.NONE, "")] * 2
+    assert names(cluster) == ["a", "b", "c"]
+
+
+def test_limits_of_a_request_are_10_000_entries_and_4_mebibytes_of_characters() -> None:
+    cluster = Cluster()
+    room = (4 << 20) - len("User:a") - len("*")
+    assert create(cluster, creation("x" * (room + 1)))[0][0] == ErrorCode.POLICY_VIOLATION
+    assert create(cluster, creation("x" * room))[0][0] == ErrorCode.NONE
+    assert create(cluster, *(creation(str(number)) for number in range(10_001)))[0][0] == ErrorCode.POLICY_VIOLATION
+    assert create(cluster, *(creation(str(number)) for number in range(10_000)))[0][0] == ErrorCode.NONE
+    assert len(cluster.image.acls) == 10_001
 
 
 def test_entries_are_deleted_by_filters_and_each_filter_returns_its_own() -> None:

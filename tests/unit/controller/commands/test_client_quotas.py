@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf, nextafter
 
 import pytest
 
@@ -75,7 +76,10 @@ def test_rate_is_whole_within_a_millionth(rate: float) -> None:
 
 def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
     cluster = Cluster()
-    assert alter(cluster, entry({"user": "u"}, producer_byte_rate=float((1 << 63) - 1))) == DONE
+    largest = float((1 << 63) - 1)
+    assert alter(cluster, entry({"user": "u"}, producer_byte_rate=largest, consumer_byte_rate=largest)) == DONE
+    assert alter(cluster, entry({"ip": "::1"}, connection_creation_rate=float((1 << 31) - 1))) == DONE
+    assert alter(cluster, entry({"user": "u"}, request_percentage=1e300, controller_mutation_rate=1e300)) == DONE
 
 
 @pytest.mark.parametrize(
@@ -92,6 +96,8 @@ def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
         (entry({"user": "u"}, request_percentage=float("nan")), "must be greater than 0"),
         (entry({"user": "u"}, producer_byte_rate=1.5), "cannot be a fractional value"),
         (entry({"ip": "::1"}, connection_creation_rate=2.0**31), "too large"),
+        (entry({"user": "u"}, producer_byte_rate=nextafter(2.0**63, inf)), "producer_byte_rate is too large"),
+        (entry({"user": "u"}, consumer_byte_rate=nextafter(2.0**63, inf)), "consumer_byte_rate is too large"),
         (entry({"user": "u"}, producer_byte_rate=1.0, no_such_rate=1.0), "Invalid configuration key no_such_rate"),
         (Entry(entity=entry({"user": "u"}).entity * 2, ops=[]), "appears twice"),
         (Entry(entity=entry({"user": "u"}).entity, ops=entry({}, producer_byte_rate=1.0).ops * 2), "Duplicate"),

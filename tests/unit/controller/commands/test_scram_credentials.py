@@ -100,3 +100,15 @@ def test_metadata_without_a_secret_of_decoys_gets_one_with_the_next_change() -> 
     former = MetadataImage(cluster_id="c", scram_credentials={("alice", 1): image.scram_credentials["alice", 1]})
     after, _ = altered(former, upsertion("alice", iterations=5000))
     assert DECOY_KEY in after.scram_credentials
+
+
+def test_user_in_three_changes_is_refused_and_keeps_its_credential() -> None:
+    image, _ = altered(EMPTY, upsertion("alice"))
+    changes = (
+        Deletion(name="alice", mechanism=1),
+        upsertion("alice", iterations=5000),
+        upsertion("alice", iterations=6000),
+    )
+    after, errors = altered(image, *changes)
+    assert errors["alice"][0] == ErrorCode.DUPLICATE_RESOURCE
+    assert after.scram_credentials == image.scram_credentials
