@@ -21,7 +21,14 @@ from barnabas.commands._codecs import provide_zstd
 from barnabas.commands._output import CommandError, RefusedConnection, WrongCall, add_json, complain, plain
 from barnabas.commands._refusals import HTTP, refused_beginning
 from barnabas.commands._secured import secured
-from barnabas.commands._settings import ADDRESSES, ClientSettings, parse_setting, read_settings, spelled_name
+from barnabas.commands._settings import (
+    ADDRESSES,
+    ClientSettings,
+    GivenSettings,
+    parse_setting,
+    read_settings,
+    spelled_name,
+)
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -193,11 +200,12 @@ def _settings(options: argparse.Namespace) -> ClientSettings:
         from barnabas.commands._command_config import read_command_config
 
         config = read_command_config(path, partial(complain, options.command))
-        sources.append(config.settings)
+        sources.append(GivenSettings(config.settings, f"{path}: "))
         bootstrap_servers, by_token = config.bootstrap_servers, config.by_token
     if options.settings_file:
         from_file = read_settings(options.settings_file)
-        sources.append([setting for setting in from_file if spelled_name(setting[0]) not in ADDRESSES])
+        others = [setting for setting in from_file if spelled_name(setting[0]) not in ADDRESSES]
+        sources.append(GivenSettings(others, f"{options.settings_file}: "))
         bootstrap_servers = next(
             (value for name, value in from_file if spelled_name(name) in ADDRESSES), bootstrap_servers
         )
@@ -206,7 +214,7 @@ def _settings(options: argparse.Namespace) -> ClientSettings:
             options.brokers = addresses(bootstrap_servers)
         except argparse.ArgumentTypeError as error:
             raise WrongCall(f"bootstrap.servers: {error}") from None
-    return ClientSettings(*sources, options.settings, by_token=by_token)
+    return ClientSettings(*sources, GivenSettings(options.settings), by_token=by_token)
 
 
 def send(client: Any, request: Any, node: int | None = None, timeout_ms: float | None = None) -> Any:

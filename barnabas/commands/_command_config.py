@@ -1,7 +1,8 @@
 """Files of Kafka's option `--command-config`, with settings of the Java client, as settings of the commands' clients.
 
 Such a file has Java's properties format. Key stores must be PEM files, because kafka-python reads nothing else. A
-setting that the commands do not have is reported and ignored, as by Kafka's tools.
+setting that the commands do not have is reported and ignored, as by Kafka's tools. Messages have no text of the file
+but names of settings: a line may be a part of a private key.
 """
 
 from __future__ import annotations
@@ -11,8 +12,16 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.commands._output import CommandError, WrongCall
-from barnabas.commands._settings import Setting, known_settings, spelled_name
+from barnabas.commands._output import CommandError, WrongCall, amount_of
+from barnabas.commands._settings import (
+    PEM_BEGINS,
+    PEM_ENDS,
+    Setting,
+    is_name,
+    is_pem_file,
+    known_settings,
+    spelled_name,
+)
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _LOGIN_MODULES = ("org.apache.kafka.common.security.plain.PlainLoginModule", _SCRAM)
@@ -46,6 +55,10 @@ def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
     values = _parse(text)
+    if any(name.startswith(PEM_BEGINS) for name in values):
+        raise is_pem_file(path)
+    if any(name.startswith(PEM_ENDS) for name in values):
+        raise WrongCall(f"{path}: each line of PEM text but its last must end with a backslash")
     bootstrap_servers = values.pop("bootstrap.servers", None)
     login = _Login()
     try:
@@ -56,10 +69,19 @@ def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig
         raise WrongCall(f"{path}: {error}") from None
     known = known_settings()
     if ignored := [name for name, _ in settings if spelled_name(name) not in known]:
-        warn(f"{path}: ignoring settings that these commands do not have: {', '.join(ignored)}")
+        warn(f"{path}: ignoring {_listed(ignored)}")
     return CommandConfig(
         [setting for setting in settings if setting[0] not in ignored], bootstrap_servers, login.by_token
     )
+
+
+def _listed(ignored: list[str]) -> str:
+    """Return the settings that are ignored, and only how many lines there are whose text is not the name of one."""
+    names = list(filter(is_name, ignored))
+    found = [f"settings that these commands do not have: {', '.join(names)}"] if names else []
+    if others := len(ignored) - len(names):
+        found.append(amount_of(others, "line that is no setting", "lines that are no settings"))
+    return "; ".join(found)
 
 
 def _parse(text: str) -> dict[str, str]:

@@ -7,8 +7,9 @@ no kind of client has it.
 """
 
 import argparse
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas._arguments import did_you_mean
 from barnabas.commands._output import CommandError, WrongCall
@@ -49,7 +50,17 @@ OFFSET_RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "la
 # Addresses are given by -b: a command tries them one after the other and reports each that fails.
 ADDRESSES = ("bootstrap_servers", "metadata_broker_list")
 
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)*")
+_MAX_NAME_CHARS = 80
+PEM_BEGINS, PEM_ENDS = "-----BEGIN", "-----END"
 Setting = tuple[str, str]
+
+
+class GivenSettings(NamedTuple):
+    """Settings from one place; messages about them begin with `origin`."""
+
+    settings: Iterable[Setting]
+    origin: str = "-X "
 
 
 def parse_setting(text: str) -> Setting:
@@ -61,16 +72,43 @@ def parse_setting(text: str) -> Setting:
 
 
 def read_settings(path: str) -> list[Setting]:
-    """Read a file of settings, one per line; `#` starts a comment line."""
+    """Read a file of settings, one per line; `#` starts a comment line.
+
+    Messages have no text of the file but names: a line may be a part of a private key.
+    """
     try:
         with open(path, encoding="utf-8") as stream:
             lines = [line.strip() for line in stream]
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return [parse_setting(line) for line in lines if line and not line.startswith("#")]
-    except argparse.ArgumentTypeError as error:
-        raise WrongCall(f"{path}: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
+    if any(line.startswith(PEM_BEGINS) for line in lines):
+        raise is_pem_file(path)
+    known = known_settings()
+    settings = []
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            name, value = parse_setting(line)
+        except argparse.ArgumentTypeError:
+            raise WrongCall(f"{path}, line {number}: write it as NAME=VALUE") from None
+        if not is_name(name):
+            raise WrongCall(f"{path}, line {number}: that is not the name of a setting before the =")
+        if spelled_name(name) not in (*known, *ADDRESSES):
+            hint = did_you_mean(name, _spellings(known)) or "; a file of Kafka's tools is for --command-config"
+            raise WrongCall(f"{path}, line {number}: there is no setting {name}{hint}")
+        settings.append((name, value))
+    return settings
+
+
+def is_name(text: str) -> bool:
+    """Return whether a word of a file may be the name of a setting, rather than a part of a secret in base64."""
+    return len(text) <= _MAX_NAME_CHARS and _NAME.fullmatch(text) is not None
+
+
+def is_pem_file(path: str) -> CommandError:
+    """Return the error for a file of certificates or keys in place of one with settings."""
+    return WrongCall(f"{path} is a PEM file, not settings")
 
 
 def spelled_name(name: str) -> str:
@@ -85,16 +123,17 @@ class ClientSettings:
     `by_token`: the login is that of a delegation token, for which kafka-python has no setting.
     """
 
-    def __init__(self, *sources: Iterable[Setting], by_token: bool = False) -> None:
+    def __init__(self, *sources: GivenSettings, by_token: bool = False) -> None:
         self.by_token = by_token
-        self._given: dict[str, Setting] = {}
-        for name, value in (setting for source in sources for setting in source):
-            spelled = spelled_name(name)
-            if spelled in ADDRESSES:
-                raise WrongCall(f"{name}={value}: write the brokers' addresses as -b {value}")
-            if spelled == "transactional_id":
-                raise WrongCall(f"-X {name}: no command writes transactions")
-            self._given[spelled] = (name, value)
+        self._given: dict[str, Setting] = {}  # with the origin before the user's name
+        for settings, origin in sources:
+            for name, value in settings:
+                spelled = spelled_name(name)
+                if spelled in ADDRESSES:
+                    raise WrongCall(f"{name}={value}: write the brokers' addresses as -b {value}")
+                if spelled == "transactional_id":
+                    raise WrongCall(f"{origin}{name}: no command writes transactions")
+                self._given[spelled] = (f"{origin}{name}", value)
 
     @property
     def proxied(self) -> bool:
@@ -111,7 +150,8 @@ class ClientSettings:
         known = known_settings()
         for name, (given, _) in self._given.items():
             if name not in known:
-                raise WrongCall(f"-X {given}: there is no such setting{did_you_mean(given, _spellings(known))}")
+                meant = did_you_mean(given.rpartition(" ")[2], _spellings(known))
+                raise WrongCall(f"{given}: there is no such setting{meant}")
         return {
             name: _value(name, given, text, known[name])
             for name, (given, text) in self._given.items()
@@ -134,23 +174,23 @@ def _spellings(known: Iterable[str]) -> list[str]:
 
 
 def _value(name: str, given: str, text: str, default: Any) -> Any:
-    """Return the value of kafka-python's setting `name` in the type of its default; `given` is the user's name."""
+    """Return the value of kafka-python's setting `name` in the type of its default; `given` has the user's name."""
     if default == -1 and text in ACKS:
         return ACKS[text]
     if isinstance(default, bool):
         if text.lower() not in BOOLEANS:
-            raise WrongCall(f"-X {given}={text}: write true or false")
+            raise WrongCall(f"{given}={text}: write true or false")
         return BOOLEANS[text.lower()]
     if isinstance(default, int | float) or name.endswith(("_bytes", "_ms")):
         try:
             return int(text)
         except ValueError as error:
-            raise WrongCall(f"-X {given}={text}: write a number") from error
+            raise WrongCall(f"{given}={text}: write a number") from error
     if default == "PLAINTEXT":
         if text.upper() not in PROTOCOLS:
-            raise WrongCall(f"-X {given}={text}: write one of {', '.join(PROTOCOLS)}")
+            raise WrongCall(f"{given}={text}: write one of {', '.join(PROTOCOLS)}")
         return text.upper()
     value = OFFSET_RESETS.get(text, text)
     if value not in CHOICES.get(name, (value,)):
-        raise WrongCall(f"-X {given}={text}: write one of {', '.join(CHOICES[name])}")
+        raise WrongCall(f"{given}={text}: write one of {', '.join(CHOICES[name])}")
     return value

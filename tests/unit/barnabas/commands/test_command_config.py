@@ -58,6 +58,20 @@ def test_settings_that_the_commands_do_not_have_are_reported_and_ignored(tmp_pat
     )
 
 
+def test_lines_that_are_no_settings_are_counted_and_not_shown(tmp_path: Path) -> None:
+    secret = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg"
+    config, warnings = read(tmp_path, f"client.id=me\n{secret}\n{secret.lower()}{secret.lower()}\nno.such=1\n")
+    assert config.settings == [("client.id", "me")]
+    (warning,) = warnings
+    assert warning.endswith("ignoring settings that these commands do not have: no.such; 2 lines that are no settings")
+
+
+def test_pem_text_without_backslashes_is_refused_and_not_shown(tmp_path: Path) -> None:
+    text = "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n"
+    with pytest.raises(WrongCall, match=r"each line of PEM text but its last must end with a backslash$"):
+        read(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -8,12 +8,13 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from barnabas.commands._output import CommandError, WrongCall
-from barnabas.commands._settings import ALIASES, ClientSettings, parse_setting, read_settings
+from barnabas.commands._settings import ALIASES, ClientSettings, GivenSettings, parse_setting, read_settings
+from tests.certificates import Certificates
 from tests.unit.barnabas.conftest import Command
 
 
 def of(kind: str, *given: str) -> dict[str, Any]:
-    return ClientSettings([parse_setting(one) for one in given]).of(kind)
+    return ClientSettings(GivenSettings([parse_setting(one) for one in given])).of(kind)
 
 
 @pytest.mark.parametrize("name", ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"])
@@ -73,11 +74,51 @@ def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "client.conf"
     path.write_text("# where\n\nclient.id = me\n")
     assert read_settings(str(path)) == [("client.id", "me")]
-    path.write_text("client.id\n")
-    with pytest.raises(WrongCall, match="write it as NAME=VALUE"):
+    path.write_text("\nclient.id\n")
+    with pytest.raises(WrongCall, match=r"client\.conf, line 2: write it as NAME=VALUE$"):
+        read_settings(str(path))
+    path.write_text("MIGHAgEAMBMGByqGSM49==\n")
+    with pytest.raises(WrongCall, match=r"client\.conf, line 1: that is not the name of a setting before the =$"):
+        read_settings(str(path))
+    path.write_bytes(b"client.id=\xff\n")
+    with pytest.raises(CommandError, match="not UTF-8"):
         read_settings(str(path))
     with pytest.raises(CommandError, match="cannot read"):
         read_settings(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("ssl.truststore.type=PEM", "a file of Kafka's tools is for --command-config"),
+        ("sasl.mechnism=PLAIN", "did you mean sasl.mechanism"),
+    ],
+)
+def test_unknown_setting_of_a_file_is_named_with_its_line(tmp_path: Path, line: str, hint: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"bootstrap.servers=one:1\n{line}\n")
+    with pytest.raises(WrongCall) as refused:
+        read_settings(str(path))
+    assert str(refused.value).startswith(f"{path}, line 2: there is no setting {line.partition('=')[0]}; {hint}")
+
+
+@pytest.mark.parametrize("option", ["-F", "--command-config"])
+def test_messages_name_the_file_of_a_setting(call: Command, tmp_path: Path, option: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("request.timeout.ms=soon\n")
+    shown = call("topic", "list", option, str(path))
+    assert shown == (2, "", f"barnabas topic list: {path}: request.timeout.ms=soon: write a number\n")
+
+
+@pytest.mark.parametrize("option", ["-F", "--command-config"])
+@pytest.mark.parametrize("beginning", ["", "Bag Attributes\n    localKeyID: 01\n"])
+def test_file_of_a_private_key_is_refused_and_not_shown(
+    call: Command, tmp_path: Path, option: str, beginning: str
+) -> None:
+    path = tmp_path / "broker.pem"
+    path.write_text(beginning + Certificates(tmp_path).alice.read_text())
+    shown = call("topic", "list", option, str(path))
+    assert shown == (2, "", f"barnabas topic list: {path} is a PEM file, not settings\n")
 
 
 def test_a_setting_is_written_with_an_equals_sign() -> None:
