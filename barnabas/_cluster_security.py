@@ -5,7 +5,7 @@
         ca-key.pem           its private key
         broker.pem           key and certificate of the brokers; renewed 30 days before it expires, and for another host
         token-key            the secret of delegation tokens: they are invalid with another one
-        users.properties     USER=PASSWORD; a line that is added here is a user from the next start on
+        users.properties     USER=PASSWORD; lines that are added or removed change the users at the next start
         USER.properties      settings for Java clients, Kafka's tools and `barnabas --command-config`
         USER.librdkafka      settings for librdkafka: confluent-kafka, `kcat -F`
         USER.json            arguments for kafka-python
@@ -187,10 +187,11 @@ class ClusterSecurity:
         return os.path.join(self.folder, name)
 
     def _make_users(self) -> dict[str, str]:
-        """Return the password of each user; make those that every cluster has."""
+        """Return the password of each user; make the first ones, and later those that every cluster needs."""
         path = self._path(_USERS_FILE)
         users: dict[str, str] = {}
-        for number, line in enumerate((_read(path) or "").splitlines(), 1):
+        text = _read(path)
+        for number, line in enumerate((text or "").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
             user, equals, password = line.partition("=")
@@ -208,11 +209,10 @@ class ClusterSecurity:
                     f"{path}, line {number}: {user} has a password in an earlier line already: remove one"
                 )
             users[user] = password
-        missing = {
-            user: urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode() for user in _FIRST_USERS if user not in users
-        }
+        needed = _FIRST_USERS if text is None else (_BROKER, ADMIN)
+        missing = [user for user in needed if user not in users]
         if missing:
-            users |= missing
+            users |= {user: urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode() for user in missing}
             write_file(path, "".join(f"{user}={password}\n" for user, password in users.items()), PRIVATE_FILE)
         return users
 

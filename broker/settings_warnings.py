@@ -10,11 +10,12 @@ import logging
 import re
 
 from broker.network.listeners import PLAINTEXT, ListenerAddress, is_loopback, split_host_port, uses_sasl, uses_tls
+from broker.security.listener_security import METRICS
 from broker.settings import METRICS_PROTOCOL, Settings
 from controller.acls.acl import ANONYMOUS
 from controller.acls.authorizer import parse_super_users
 from controller.configs import BROKER_CONFIGS
-from controller.configs.listener_names import without_listener
+from controller.configs.listener_names import is_listener_setting, listener_of, listener_prefix, without_listener
 from controller.configs.unsupported import POLICY_CLASSES
 from controller.configs.unsupported_security import SECURITY_CONFIGS
 
@@ -22,6 +23,8 @@ _AUTHORIZER_SETTINGS = {"super.users", "allow.everyone.if.no.acl.found"}
 _SECURITY_CONFIGS = {definition.name: definition for definition in SECURITY_CONFIGS}
 
 _NEXT_USER = re.compile(r",\s*User:")
+
+_JAAS = "sasl.jaas.config"
 
 _log = logging.getLogger("broker")
 
@@ -31,6 +34,7 @@ def warn_of_settings(settings: Settings) -> None:
     if settings.unknown:
         names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
         _log.warning("Ignoring unknown settings: %s", names)
+    _warn_of_listener_settings(settings)
     if idle := sorted(name for name, value in settings.explicit.items() if _is_unsupported_security(name, value)):
         of_clients = [one for one in settings.listeners if one.listener not in settings.controller_listeners]
         open_to_all = any(listener.security_protocol == PLAINTEXT for listener in of_clients)
@@ -62,6 +66,25 @@ def warn_of_settings(settings: Settings) -> None:
             "default.replication.factor=%d, but there is one broker: topics need an explicit replication factor of 1",
             replicas,
         )
+
+
+def _warn_of_listener_settings(settings: Settings) -> None:
+    """Warn of settings of single listeners and mechanisms that belong to none."""
+    known = {METRICS, *settings.controller_listeners, *(one.listener for one in settings.listeners)}
+    if "listener.security.protocol.map" in settings.explicit:  # it may have listeners that only other nodes have
+        known.update(settings.security_protocols)
+    for name in filter(is_listener_setting, settings.explicit):
+        listener, setting = listener_of(name), without_listener(name)
+        if listener.upper() not in known:
+            _log.warning("%s: without effect, because there is no listener %s", name, listener.upper())
+        elif name.removesuffix(setting) != name.removesuffix(setting).lower():
+            _log.warning(
+                "%s: without effect, because names of listeners and mechanisms are lower case in settings", name
+            )
+        elif name == f"{listener_prefix(listener)}{_JAAS}":
+            _log.warning("%s: without effect; write it as %sMECHANISM.%s", name, listener_prefix(listener), _JAAS)
+    if _JAAS in settings.explicit:
+        _log.warning("%s: without effect; write it as listener.name.LISTENER.MECHANISM.%s", _JAAS, _JAAS)
 
 
 def _warn_of_super_users(settings: Settings) -> None:

@@ -154,7 +154,11 @@ class SharedServer:
         return ControllerChannel(self.raft, connect, handle_locally, self.loop)
 
     def load_security(self) -> None:
-        """Read keys and certificates of all listeners that this node has or connects to; `SecurityError` on failure."""
+        """Read keys and certificates of all listeners that this node has or connects to; `SecurityError` on failure.
+
+        Warnings about settings come before: a misspelt one may be why a key is missing.
+        """
+        warn_of_settings(self.settings)
         self.security.load(self._listeners_of_nodes())
 
     def check_security(self, image: MetadataImage) -> None:
@@ -177,7 +181,6 @@ class SharedServer:
 
     async def start(self) -> None:
         """Read all stored data, and join the quorum; controller listeners are bound. `CannotStart` on failure."""
-        warn_of_settings(self.settings)
         self.logs.make_room()
         format_directories(self.logs, self.cluster_id, self.settings.node_id)
         with refuse_if_full(self.metadata_directory):

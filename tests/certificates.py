@@ -49,12 +49,17 @@ class Certificates:
         name: str,
         *identities: str,
         common_name: str | None = None,
+        begins: datetime.datetime | None = None,
         expires: datetime.datetime | None = None,
     ) -> Path:
         """Return the PEM file of a new certificate."""
         path = self.folder / f"{name}.pem"
         issued = self._authority.issue_cert(
-            *identities, common_name=common_name, key_type=trustme.KeyType.ECDSA, not_after=expires
+            *identities,
+            common_name=common_name,
+            key_type=trustme.KeyType.ECDSA,
+            not_before=begins,
+            not_after=expires,
         )
         key = load_pem_private_key(issued.private_key_pem.bytes(), None)
         chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)

@@ -23,7 +23,7 @@ def new_authorizer(settings: Settings, metadata: MetadataHolder, loop: asyncio.A
     allow_if_no_acl: bool = settings["allow.everyone.if.no.acl.found"]
     _log.info(
         "Requests are authorized by ACLs; super users: %s; resources without ACLs are for %s",
-        ", ".join(sorted(super_users)) or "none",
+        "; ".join(sorted(super_users)) or "none",
         "everyone" if allow_if_no_acl else "super users",
     )
     authorizer = StandardAuthorizer(super_users, allow_if_no_acl=allow_if_no_acl)

@@ -228,5 +228,8 @@ def _cause(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
             " for CLUSTER_ACTION on the cluster"
         )
     if code is ErrorCode.REQUEST_TIMED_OUT:
-        return "no controller answered: check that a majority of controller.quorum.voters is running and reachable"
+        return (
+            "no controller answered: check that a majority of controller.quorum.voters is running, reachable, and that "
+            "all of them have this node's principal in super.users, if they have an authorizer"
+        )
     return f"the controller rejected the registration: {code.name}"

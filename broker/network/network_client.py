@@ -269,7 +269,7 @@ class NetworkClient:
                 handshake = cast("SaslHandshakeResponse", response)
                 if handshake.error_code:
                     offered = f"; enabled there: {', '.join(handshake.mechanisms)}" if handshake.mechanisms else ""
-                    raise DecodeError(f"SaslHandshake failed with error {handshake.error_code}{offered}")
+                    raise DecodeError(f"its answer to SaslHandshake is {ErrorCode(handshake.error_code).name}{offered}")
                 token: bytes | None = login.first()
             else:
                 last = cast("SaslAuthenticateResponse", response)

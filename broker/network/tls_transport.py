@@ -40,6 +40,12 @@ HANDSHAKE_S = 30.0
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE")
 
+_REFUSED_BY_CLIENT = {
+    "TLSV1_ALERT_UNKNOWN_CA": "unknown authority",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "bad certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "expired",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "for another reason, such as its host name",
+}
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
 _log = logging.getLogger("broker.channel")
@@ -291,4 +297,6 @@ def _description(error: ssl.SSLError) -> str:
         return f"its certificate is refused: {error.verify_message}"
     if reason == _NO_CERTIFICATE:
         return "it sent no certificate, and ssl.client.auth=required"
+    if reason in _REFUSED_BY_CLIENT:
+        return f"the client does not trust the certificate of this broker ({_REFUSED_BY_CLIENT[reason]})"
     return f"TLS failed: {reason.lower().replace('_', ' ')}"

@@ -36,6 +36,7 @@ _MODULES = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     **dict.fromkeys(SCRAM_BY_NAME, _SCRAM_MODULE),
 }
+GSSAPI = "GSSAPI"
 _USER = "user_"
 _BETWEEN_NODES = tuple(_MODULES)
 SUPPORTED = (*_BETWEEN_NODES, OAUTHBEARER)
@@ -79,8 +80,9 @@ class ListenerSasl:
             raise SecurityError("sasl.enabled.mechanisms is empty")
         for mechanism in mechanisms:
             if mechanism not in SUPPORTED:
+                what = f"{mechanism}, the default," if mechanism == GSSAPI else mechanism
                 raise SecurityError(
-                    f"sasl.enabled.mechanisms: {mechanism} is not supported; supported: {', '.join(SUPPORTED)}"
+                    f"sasl.enabled.mechanisms: {what} is not supported; supported: {', '.join(SUPPORTED)}"
                 )
             check_callback_handler(self._listener, mechanism, self._dynamic_config)
             if mechanism == PLAIN:
@@ -94,7 +96,8 @@ class ListenerSasl:
     def client_mechanism(self, mechanism: str) -> ClientMechanism:
         """Return the client's side for a connection to that listener; `SecurityError` if the settings are invalid."""
         if mechanism not in _BETWEEN_NODES:
-            raise SecurityError(f"{mechanism} is not supported between nodes; supported: {', '.join(_BETWEEN_NODES)}")
+            what = f"{mechanism}, the default," if mechanism == GSSAPI else mechanism
+            raise SecurityError(f"{what} is not supported between nodes; supported: {', '.join(_BETWEEN_NODES)}")
         options = self._login_module(mechanism, 'username="NAME" password="PASSWORD"').options
         for name in ("username", "password"):
             if not options.get(name):

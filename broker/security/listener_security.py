@@ -92,6 +92,7 @@ class ListenerSecurity:
         """Read keys and certificates, as `check`, and use them; warn of what clients may refuse."""
         self.check(node_listeners)
         self._warn_of_names()
+        self._warn_of_trust()
         if self.has_tls:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
@@ -116,7 +117,7 @@ class ListenerSecurity:
             if uses_sasl(self._settings.security_protocol_of(listener)):
                 role = "controller" if listener in self._settings.controller_listeners else "broker"
                 with _naming(listener):
-                    self.login(role, listener)
+                    self._check_login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
                 self._of_nodes[listener] = self._new_client_context(listener, self._of_clients.get(listener))
 
@@ -184,6 +185,31 @@ class ListenerSecurity:
             return None
         mechanism: str = self._value(listener, _MECHANISMS[role])
         return mechanism, self._sasl_of(listener).client_mechanism(mechanism)
+
+    def _check_login(self, role: str, listener: str) -> None:
+        """Raise `SecurityError` if this node could not log in at other nodes that have its settings."""
+        from controller.scram import SCRAM_BY_NAME
+
+        name = _MECHANISMS[role]
+        mechanism: str = self._value(listener, name)
+        if role == "controller" and mechanism in SCRAM_BY_NAME and self._has_other_controllers:
+            raise SecurityError(
+                f"{name}={mechanism}: controllers cannot log in to each other with users of the metadata log, which "
+                "they read only then; set it to PLAIN"
+            )
+        try:
+            self.login(role, listener)
+        except SecurityError as error:
+            raise SecurityError(f"{name}={mechanism}: {error}") from None
+        enabled = self._value(listener, "sasl.enabled.mechanisms")
+        if listener in self._sasl_options and mechanism not in enabled:
+            raise SecurityError(
+                f"{name}={mechanism} is not in sasl.enabled.mechanisms={','.join(enabled)}: other nodes would refuse it"
+            )
+
+    @property
+    def _has_other_controllers(self) -> bool:
+        return self._settings.is_controller and len(self._settings.voters) > 1
 
     def _load_sasl(self, listener: str) -> SaslOptions:
         with _naming(listener):
@@ -276,6 +302,19 @@ class ListenerSecurity:
                     "names refuse it. Set advertised.listeners to a name in the certificate",
                     listener,
                     host,
+                )
+
+    def _warn_of_trust(self) -> None:
+        """Warn of listeners where any public authority can issue the client certificates that are accepted."""
+        for listener in self._of_clients:
+            value = partial(self._value, listener)
+            own = value("ssl.truststore.location") or value("ssl.truststore.certificates")
+            if self._client_auth(listener) != "none" and not own:
+                _log.warning(
+                    "listener %s: ssl.client.auth=%s without trusted certificates: those of all authorities that this "
+                    "system trusts are accepted. Set ssl.truststore.type=PEM and ssl.truststore.location",
+                    listener,
+                    self._client_auth(listener),
                 )
 
     def _client_auth(self, listener: str) -> str:

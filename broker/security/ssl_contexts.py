@@ -24,7 +24,9 @@ _KNOWN_VERSIONS = {*_VERSIONS, "TLSv1.1", "TLSv1"}  # Kafka's documentation list
 _VERIFICATION = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _MAX_PEM_BYTES = 60_000  # a pipe holds 64 KiB
 _OTHER_NAMES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+_NOT_YET_VALID = 9  # X509_V_ERR_CERT_NOT_YET_VALID
 _HANDSHAKE_ROUNDS = 4
+_OTHER_KEY = ("NO_CERTIFICATE_ASSIGNED", "KEY_TYPE_MISMATCH", "KEY_VALUES_MISMATCH")  # the first: of another type
 _END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
 _TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
@@ -66,7 +68,9 @@ def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> 
     try:
         _shake_hands(client, server, None)
     except ssl.SSLCertVerificationError as error:
-        found = f"{error.verify_message}; other nodes would refuse it too. Does ssl.truststore have its authority?"
+        is_too_early = error.verify_code == _NOT_YET_VALID
+        remedy = "is the clock right?" if is_too_early else "Does ssl.truststore have its authority?"
+        found = f"{error.verify_message}; other nodes would refuse it too. {remedy.capitalize()}"
     except ssl.SSLError as error:
         found = f"{error.reason or error}; the other nodes could not connect to this one, nor it to them"
     else:
@@ -198,7 +202,9 @@ def _load_keys(context: ssl.SSLContext, keys: KeyStore) -> None:
     try:
         with _readable(keys.chain, keys.origin) as chain, _readable(keys.key, keys.origin) as key:
             context.load_cert_chain(chain, key, password)
-    except ssl.SSLError:
+    except ssl.SSLError as error:
+        if error.reason in _OTHER_KEY:
+            raise SecurityError(f"{keys.origin}: the certificate belongs to another private key") from None
         raise SecurityError(f"{keys.origin}: the certificate is damaged") from None
     except OSError:  # OpenSSL could not go back in the pipe of the key; that hides which of these it was
         why = "ssl.key.password is wrong, " if is_encrypted else ""

@@ -26,6 +26,11 @@ def is_listener_setting(name: str) -> bool:
     return name.startswith(_PREFIX)
 
 
+def listener_of(name: str) -> str:
+    """Return the listener of a single listener's setting, as it is written."""
+    return name.removeprefix(_PREFIX).partition(".")[0]
+
+
 def without_listener(name: str) -> str:
     """Return the setting's name without listener and mechanism; `name` itself if it has no listener."""
     if not is_listener_setting(name):

@@ -69,7 +69,7 @@ def test_files_of_a_user_agree_for_java_librdkafka_and_kafka_python(tmp_path: Pa
     (tmp_path / "security" / "users.properties").write_text('carol=pa"ss\\wo=rd;#\n')
     security = secured(tmp_path)
     files = security.write_clients("127.0.0.1:9092,127.0.0.1:9093")
-    assert list(files) == ["admin", "carol", "client"]
+    assert list(files) == ["admin", "carol"]
     java = read_command_config(files["carol"].java, pytest.fail)
     by_java, by_librdkafka = dict(java.settings), dict(read_settings(files["carol"].librdkafka))
     by_python = json.loads(Path(files["carol"].kafka_python).read_text())
@@ -80,6 +80,16 @@ def test_files_of_a_user_agree_for_java_librdkafka_and_kafka_python(tmp_path: Pa
     assert by_java["ssl_cafile"] == by_librdkafka["ssl.ca.location"] == by_python["ssl_cafile"] == security.trusted
     login = security.broker_settings()["listener.name.sasl_ssl.plain.sasl.jaas.config"]
     assert 'user_carol="pa\\"ss\\\\wo=rd;#"' in login
+
+
+def test_users_whose_lines_are_removed_are_gone_except_those_that_every_cluster_needs(tmp_path: Path) -> None:
+    users = tmp_path / "security" / "users.properties"
+    assert secured(tmp_path).users == ["admin", "client"]
+    users.write_text("dave=secret\n")
+    security = secured(tmp_path)
+    assert security.users == ["admin", "dave"]
+    assert "user_client=" not in security.broker_settings()["listener.name.sasl_ssl.plain.sasl.jaas.config"]
+    assert [line.partition("=")[0] for line in users.read_text().splitlines()] == ["dave", "broker", "admin"]
 
 
 @pytest.mark.parametrize("line", ["../admin=x", "alice", "alice=", "a b=c"])

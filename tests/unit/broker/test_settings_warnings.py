@@ -161,6 +161,35 @@ def test_clients_do_not_connect_to_listeners_of_controllers(warned: Callable[...
     assert shown == "Security settings without effect: ssl.provider"
 
 
+def test_settings_of_listeners_and_mechanisms_that_do_not_exist_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = {
+        "listener.name.inside.max.connections": "without effect, because there is no listener INSIDE",
+        "listener.name.SASL_PLAINTEXT.max.connections": "without effect, because names of listeners and mechanisms are "
+        "lower case in settings",
+        "listener.name.sasl_plaintext.PLAIN.sasl.jaas.config": "without effect, because names of listeners and "
+        "mechanisms are lower case in settings",
+        "listener.name.sasl_plaintext.sasl.jaas.config": "without effect; write it as "
+        "listener.name.sasl_plaintext.MECHANISM.sasl.jaas.config",
+        "sasl.jaas.config": "without effect; write it as listener.name.LISTENER.MECHANISM.sasl.jaas.config",
+    }
+    effective = [
+        "listener.name.sasl_plaintext.max.connections",
+        "listener.name.controller.max.connections",
+        "listener.name.metrics.ssl.client.auth",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+    ]
+    settings = {"listeners": "SASL_PLAINTEXT://127.0.0.1:9092"} | dict.fromkeys((*names, *effective), "1")
+    settings["listener.name.metrics.ssl.client.auth"] = "none"
+    warn_of_settings(check_settings({name: Option(text, "test") for name, text in settings.items()}))
+    assert sorted(caplog.messages) == sorted(f"{name}: {why}" for name, why in names.items())
+    caplog.clear()
+    settings["listener.security.protocol.map"] = "INSIDE:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SSL"
+    warn_of_settings(check_settings({name: Option(text, "test") for name, text in settings.items()}))
+    assert not [message for message in caplog.messages if "INSIDE" in message]  # of other nodes
+
+
 def test_ignored_policies_are_logged_with_what_that_means(warned: Callable[..., list[str]]) -> None:
     assert warned(
         alter_config_policy_class_name="com.example.Configs",

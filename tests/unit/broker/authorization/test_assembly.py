@@ -26,6 +26,6 @@ def test_the_start_logs_who_may_do_everything(new_node: NewNode, caplog: pytest.
     caplog.set_level("INFO", "broker")
     new_node(None, **SETTINGS | {"super_users": f"{ADMIN}; User:other"})
     start = "Requests are authorized by ACLs; super users:"
-    assert f"{start} User:admin, User:other; resources without ACLs are for super users" in caplog.messages
+    assert f"{start} User:admin; User:other; resources without ACLs are for super users" in caplog.messages
     new_node(None, **SETTINGS | {"super_users": "", "allow_everyone_if_no_acl_found": "true"})
     assert f"{start} none; resources without ACLs are for everyone" in caplog.messages

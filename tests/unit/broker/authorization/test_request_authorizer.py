@@ -40,11 +40,12 @@ def rig() -> Rig:
     return Rig()
 
 
-def test_before_the_metadata_is_loaded_only_super_users_are_served(rig: Rig) -> None:
-    """An entry that denies may be in what is not loaded yet."""
+def test_before_the_metadata_is_loaded_only_super_users_are_served(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """An entry that denies may be in what is not loaded yet. The refusal is logged: nodes may wait for it in vain."""
     with pytest.raises(KafkaError, match=r"The ACLs are not loaded yet\.") as raised:
         rig.authorizer.authorize(ALICE, READ, TOPIC, "t")
     assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [message.startswith('Refused: principal="User:alice"') for message in caplog.messages] == [True]
     with pytest.raises(KafkaError):
         rig.authorizer.may_on_any(ALICE, READ, TOPIC)
     assert rig.authorizer.authorize(ROOT, READ, TOPIC, "t")

@@ -248,6 +248,29 @@ def test_client_without_tls_is_closed_with_a_hint(
     ]
 
 
+def test_client_that_does_not_trust_the_broker_is_logged_as_such(
+    run: Run, serving: Serving, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with serving(tls=listener_tls(certificates)) as served:
+            client, received, to_send = await served.connect(), ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = ssl.create_default_context().wrap_bio(received, to_send, server_hostname="127.0.0.1")
+            with suppress(ssl.SSLCertVerificationError):
+                while True:
+                    with suppress(ssl.SSLWantReadError):
+                        session.do_handshake()
+                    client.writer.write(to_send.read())
+                    received.write(await client.reader.read(1 << 16))
+            client.writer.write(to_send.read())  # the alert
+            await client.reader.read()
+
+    run(body())
+    assert warnings(caplog) == [
+        "Closing the connection from 127.0.0.1 on PLAINTEXT: the client does not trust the certificate of this broker "
+        "(unknown authority)"
+    ]
+
+
 def test_connection_counts_before_its_handshake(run: Run, serving: Serving, certificates: Certificates) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(1, 100), tls=listener_tls(certificates)) as served:

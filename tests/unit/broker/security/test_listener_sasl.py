@@ -72,7 +72,7 @@ def test_users_and_lifetimes_are_those_of_the_listener() -> None:
         ({JAAS: "com.example.Login required;"}, "the login module of PLAIN is org.apache.kafka"),
         (
             {"listener.name.inside.sasl.enabled.mechanisms": "GSSAPI"},
-            "GSSAPI is not supported; supported: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+            "GSSAPI, the default, is not supported; supported: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
         ),
         ({"listener.name.inside.sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty"),
     ],
@@ -87,7 +87,7 @@ def test_connection_to_other_nodes_needs_a_user_of_its_own() -> None:
         listener_sasl().client_mechanism("SCRAM-SHA-256")
     with pytest.raises(SecurityError, match="username is missing, of this node for other nodes"):
         listener_sasl(**{JAAS: f'{MODULE} user_alice="secret";'}).client_mechanism("PLAIN")
-    with pytest.raises(SecurityError, match="GSSAPI is not supported between nodes"):
+    with pytest.raises(SecurityError, match="GSSAPI, the default, is not supported between nodes"):
         listener_sasl().client_mechanism("GSSAPI")
 
 

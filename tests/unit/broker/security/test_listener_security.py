@@ -205,6 +205,58 @@ def test_expired_certificate_is_refused_for_clients_and_for_nodes(certificates: 
         security.load([] if listeners == "SSL://:1" else ["SSL"])
 
 
+LOGIN = "org.apache.kafka.common.security.{}LoginModule required username='node' password='secret';"
+PLAIN, SCRAM = LOGIN.format("plain.Plain"), LOGIN.format("scram.Scram")
+SASL = {
+    "listeners": "SASL_PLAINTEXT://:1,CONTROLLER://:2",
+    "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": PLAIN,
+    "listener.name.controller.scram-sha-256.sasl.jaas.config": SCRAM,
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN,
+    "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": SCRAM,
+}
+CONTROLLERS = {"controller.quorum.voters": "0@127.0.0.1:2,1@127.0.0.1:3", "node.id": "0"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"sasl.mechanism.inter.broker.protocol": "GSSAPI"},
+            "listener SASL_PLAINTEXT: sasl.mechanism.inter.broker.protocol=GSSAPI: GSSAPI, the default, is not",
+        ),
+        (
+            {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN"},
+            "SCRAM-SHA-256 is not in sasl.enabled.mechanisms=PLAIN: other nodes would refuse it",
+        ),
+        (
+            {"sasl.mechanism.controller.protocol": "SCRAM-SHA-256", **CONTROLLERS},
+            "listener CONTROLLER: sasl.mechanism.controller.protocol=SCRAM-SHA-256: controllers cannot log in",
+        ),
+    ],
+)
+def test_logins_that_other_nodes_would_refuse_are_refused_at_the_start(changed: dict[str, str], message: str) -> None:
+    for accepted in ({}, CONTROLLERS, {"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"}):
+        listener_security(**SASL | accepted)[0].load(["SASL_PLAINTEXT", "CONTROLLER"])
+    with pytest.raises(SecurityError, match=message):
+        listener_security(**SASL | changed)[0].load(["SASL_PLAINTEXT", "CONTROLLER"])
+
+
+@pytest.mark.parametrize("client_auth", ["none", "requested", "required"])
+def test_client_certificates_of_any_public_authority_are_warned_of(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, client_auth: str
+) -> None:
+    settings = {"listeners": "SSL://127.0.0.1:1", "ssl.client.auth": client_auth} | certificates.broker_settings()
+    listener_security(**settings)[0].load([])
+    assert caplog.messages == []
+    listener_security(**{name: text for name, text in settings.items() if "truststore" not in name})[0].load([])
+    assert [message.partition(":")[0] for message in caplog.messages] == ["listener SSL"] * (client_auth != "none")
+
+
 def test_each_login_has_a_new_nonce_from_the_random_numbers_of_the_node() -> None:
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
     settings = {

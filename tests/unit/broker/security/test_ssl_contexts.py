@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from broker.security.security_error import SecurityError
 from broker.security.ssl_contexts import check_not_expired, check_own_certificate, client_context, server_context
@@ -137,6 +138,26 @@ def test_invalid_settings_are_refused(certificates: Certificates, settings: dict
     given = {**certificates.broker_settings(), **settings}
     with pytest.raises(SecurityError, match=message):
         server({name: value for name, value in given.items() if value is not None})
+
+
+def test_certificate_of_a_key_of_another_type_is_refused() -> None:
+    authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+    rsa = authority.issue_cert("broker", key_type=trustme.KeyType.RSA)
+    settings = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": plain_pem()[0],
+        "ssl.keystore.certificate.chain": rsa.cert_chain_pems[0].bytes().decode(),
+    }
+    with pytest.raises(SecurityError, match=r"^ssl.keystore.key: the certificate belongs to another private key$"):
+        server(settings)
+
+
+def test_certificate_that_is_not_valid_yet_is_refused_with_that_reason(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    later = certificates.issue("later", "127.0.0.1", begins=datetime.now(UTC) + timedelta(days=1))
+    settings = certificates.broker_settings() | {"ssl.keystore.location": str(later)}
+    with pytest.raises(SecurityError, match=r"certificate is not yet valid; .* Is the clock right\?$"):
+        check_own_certificate(server(settings), lookup(settings), UnsyncedDisk())
 
 
 def test_certificate_of_another_key_is_refused() -> None:
