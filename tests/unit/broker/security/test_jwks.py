@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
@@ -14,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from joserfc.jwk import ECKey, Key, KeySet, OctKey, OKPKey, RSAKey
 
 from broker.security import jwks as jwks_module
 from broker.security.jwks import Jwks, JwksTimes, parse_jwks
@@ -319,3 +321,67 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up(
 
     with served(answer, certificates.issue("server", "127.0.0.1") if encrypted else None) as url:
         asyncio.run(asyncio.wait_for(check(url), 20))
+
+
+def test_keys_are_the_public_ones_for_signatures() -> None:
+    usable = (
+        RSAKey.generate_key(2048, {"kid": "rsa"}),
+        ECKey.generate_key("P-256", {"kid": "ec", "use": "sig"}),
+        OKPKey.generate_key("Ed25519", {"kid": "okp"}),
+    )
+    others = (
+        RSAKey.generate_key(2048, {"kid": "for encryption", "use": "enc"}),
+        OctKey.generate_key(256, {"kid": "secret", "use": "sig"}),
+    )
+
+    def parsed(*keys: Key) -> KeySet:
+        return parse_jwks(json.dumps(KeySet(list(keys)).as_dict(private=False)).encode())
+
+    assert [key.kid for key in parsed(*others, *usable).keys] == ["rsa", "ec", "okp"]
+    for key in others:
+        with pytest.raises(ValueError, match="it has no public key for signatures"):
+            parsed(key)
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_answer_has_at_most_a_mebibyte(excess: int) -> None:
+    body = IdentityProvider("first").jwks.encode().ljust((1 << 20) + excess)
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        with contextlib.suppress(OSError):  # the reader closes the connection
+            request.wfile.write(body)
+
+    with served(answer) as url:
+        jwks = Jwks(url, TIMES, OsDisk())
+
+        async def load() -> None:
+            await jwks.load(asyncio.get_running_loop())
+
+        if excess:
+            with pytest.raises(SecurityError, match="the answer has more than 1048576 bytes"):
+                asyncio.run(load())
+        else:
+            asyncio.run(load())
+        assert ids(jwks) == ([] if excess else ["first"])
+
+
+def test_new_keys_are_logged_and_the_same_ones_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "broker.security")
+    path = tmp_path / "keys.json"
+    jwks = Jwks(IdentityProvider("first").write(path), TIMES, OsDisk())
+
+    async def check() -> None:
+        loop = asyncio.get_running_loop()
+        await jwks.load(loop)
+        first = jwks.keys()
+        await jwks.refresh(loop)
+        assert jwks.keys() is first
+        assert caplog.messages == []
+        IdentityProvider("second").write(path)
+        await jwks.refresh(loop)
+
+    asyncio.run(check())
+    found = [record.getMessage() for record in caplog.records if record.name == "broker.security"]
+    assert found == ["Tokens are verified by the 1 keys that were read now"]
