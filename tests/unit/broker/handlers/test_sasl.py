@@ -1,22 +1,22 @@
-"""SASL requests on a listener that needs no authentication."""
-
 from __future__ import annotations
 
 import pytest
 
-from protocol.api import ApiKey
+from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
-from tests.unit.broker.node import Node
+from tests.unit.broker.guarded_node import GuardedNode
+
+HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
 
 
-@pytest.mark.parametrize("version", [0, 1])
-def test_handshake_without_sasl_is_in_an_illegal_state(node: Node, version: int) -> None:
-    answer = node.answer(ApiKey.SASL_HANDSHAKE, version, mechanism="PLAIN")
-    assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
-
-
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_authentication_without_sasl_is_in_an_illegal_state(node: Node, version: int) -> None:
-    answer = node.answer(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=b"")
-    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert answer.error_message == "SaslAuthenticate request received after successful authentication"
+@pytest.mark.parametrize("listener_type", ["broker", "controller"])
+def test_requests_of_sasl_that_no_authentication_expects_are_an_illegal_state(
+    guarded: GuardedNode, listener_type: str
+) -> None:
+    for version in APIS[HANDSHAKE].versions:
+        answer = guarded.ask(HANDSHAKE, version, listener_type=listener_type, mechanism="PLAIN")
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    for version in APIS[AUTHENTICATE].versions:
+        refused = guarded.ask(AUTHENTICATE, version, listener_type=listener_type, auth_bytes=b"\0alice\0secret")
+        assert (refused.error_code, refused.auth_bytes) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
+        assert refused.error_message == "SaslAuthenticate request received after successful authentication"
