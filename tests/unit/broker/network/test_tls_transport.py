@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,9 @@ from storage.log.file_slice import FileSlice
 from tests.certificates import Certificates
 from tests.typed import present
 from tests.unit.broker.conftest import Run, Serving, framed
+
+MOST_IN_A_BIO = 84 * 1024
+"""A slice, and a record that precedes it."""
 
 
 @pytest.fixture(scope="module")
@@ -337,6 +341,81 @@ def test_memory_of_openssl_is_freed_at_the_end_of_a_connection(
         run(body())
     finally:
         gc.enable()
+
+
+class WatchedBio:
+    """A `ssl.MemoryBIO`, and the largest number of bytes that it ever had."""
+
+    def __init__(self) -> None:
+        self.bio = ssl.MemoryBIO()
+        self.most = 0
+
+    @property
+    def pending(self) -> int:
+        return self.bio.pending
+
+    def read(self) -> bytes:
+        self.most = max(self.most, self.pending)
+        return self.bio.read()
+
+    def write(self, data: memoryview) -> int:
+        written = self.bio.write(data)
+        self.most = max(self.most, self.pending)
+        return written
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[WatchedBio]:
+    """Return what is between OpenSSL and the server's connections."""
+    made: list[WatchedBio] = []
+    wrap_bio: Callable[..., ssl.SSLObject] = ssl.SSLContext.wrap_bio
+
+    def memory_bio() -> WatchedBio:
+        made.append(WatchedBio())
+        return made[-1]
+
+    def wrap_watched(context: ssl.SSLContext, incoming: Any, outgoing: Any, **options: Any) -> ssl.SSLObject:
+        """The class `ssl.MemoryBIO` has no subclasses."""
+        bios = [bio.bio if isinstance(bio, WatchedBio) else bio for bio in (incoming, outgoing)]
+        return wrap_bio(context, *bios, **options)
+
+    # In one module only, since clients use `ssl.MemoryBIO` too.
+    monkeypatch.setattr(tls_transport, "ssl", SimpleNamespace(**vars(ssl) | {"MemoryBIO": memory_bio}))
+    monkeypatch.setattr(ssl.SSLContext, "wrap_bio", wrap_watched)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("requests", "answer"),
+    [
+        ([bytes(1 << 20)], b"x"),
+        ([b"x"] * 4, bytes(4 << 20)),
+        ([b"%d" % number for number in range(20_000)], b"x"),  # more than a turn of the loop handles: reading pauses
+    ],
+)
+def test_openssl_keeps_little_memory_after_large_requests_and_responses(
+    run: Run,
+    serving: Serving,
+    certificates: Certificates,
+    watched: list[WatchedBio],
+    requests: list[bytes],
+    answer: bytes,
+) -> None:
+    """A BIO keeps the memory of the most bytes that it ever had, as long as the connection is open."""
+
+    async def body() -> None:
+        async with serving(tls=listener_tls(certificates)) as served:
+            served.script.answer = lambda _body, _: [framed(answer)]
+            client = await served.connect(ssl=client_context(certificates), limit=8 << 20)
+            client.send(*requests)
+            for _ in requests:
+                assert await client.receive() == answer
+            assert served.script.seen == requests
+
+    run(body())
+    incoming, outgoing = (bio.most for bio in watched)
+    assert 0 < incoming < MOST_IN_A_BIO
+    assert 0 < outgoing < MOST_IN_A_BIO
 
 
 def test_damaged_record_closes_the_connection(run: Run, serving: Serving, certificates: Certificates) -> None:
