@@ -168,6 +168,7 @@ class SharedServer:
         hmacs = self.token_rules.hmacs
         security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms, hmacs, self.random)
         security.check(self._listeners_of_nodes())
+        self.security.check_replacement(security)
 
     def _listeners_of_nodes(self) -> list[str]:
         """Return the listeners at which this node connects to other nodes."""

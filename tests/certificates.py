@@ -57,6 +57,7 @@ class Certificates:
         issued = self._authority.issue_cert(
             *identities,
             common_name=common_name,
+            organization_unit_name="tests",  # random by default, but a renewed certificate has the old subject
             key_type=trustme.KeyType.ECDSA,
             not_before=begins,
             not_after=expires,

@@ -8,11 +8,15 @@ users write other forms.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import NamedTuple
 
 _VERSION = 0xA0
 _STRINGS = (12, 19, 20, 22, 27, 30)  # UTF8, Printable, T61, IA5, General, BMP; not Universal, as in Java
 _UTC_TIME = 0x17
+_EXTENSIONS, _DNS_NAME, _IP_ADDRESS = 0xA3, 0x82, 0x87
+_IP_BYTES = (4, 16)
+_SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _FIRST_OF_1900S = "50"  # RFC 5280: YY from 50 on is a year of the last century
 _LONG_FORM = 0x80
 _KEYWORDS = {
@@ -47,6 +51,20 @@ def subject_of(certificate: bytes) -> str:
         raise DamagedCertificateError("the certificate is damaged") from error
 
 
+def alternative_names(certificate: bytes) -> frozenset[str]:
+    """Return the alternative names of a certificate in DER form, such as `DNS:a.example` and `IP:127.0.0.1`.
+
+    `DamagedCertificateError` if they cannot be read.
+    """
+    try:
+        found = _extension(certificate, _SUBJECT_ALTERNATIVE_NAME)
+        if found is None:
+            return frozenset()
+        return frozenset(map(_alternative_name, _elements(next(_elements(found)).content)))
+    except (IndexError, StopIteration) as error:
+        raise DamagedCertificateError("the certificate is damaged") from error
+
+
 def end_of_validity(certificate: bytes) -> str:
     """Return when a certificate in DER form expires, as `YYYYMMDDhhmmssZ`; `DamagedCertificateError` without that."""
     try:
@@ -64,6 +82,25 @@ def _fields(certificate: bytes) -> list[_Element]:
     outer = next(_elements(certificate))
     fields = list(_elements(next(_elements(outer.content)).content))
     return fields[1:] if fields[0].tag == _VERSION else fields
+
+
+def _extension(certificate: bytes, number: str) -> bytes | None:
+    """Return the value of the extension with that object identifier; None if there is none."""
+    lists = (next(_elements(field.content)) for field in _fields(certificate) if field.tag == _EXTENSIONS)
+    for extensions in lists:
+        for extension in _elements(extensions.content):
+            identifier, *_, value = _elements(extension.content)
+            if _object_id(identifier.content) == number:
+                return value.content
+    return None
+
+
+def _alternative_name(name: _Element) -> str:
+    if name.tag == _DNS_NAME:
+        return f"DNS:{name.content.decode('ascii', 'replace')}"
+    if name.tag == _IP_ADDRESS and len(name.content) in _IP_BYTES:
+        return f"IP:{ip_address(name.content)}"
+    return f"#{name.encoded.hex()}"
 
 
 def _name(content: bytes) -> str:

@@ -2,7 +2,8 @@
 
 Everything is read at the start, so that a start with a missing certificate fails. When `ssl.*` settings are altered, or
 a key store file has changed, new connections use the new certificates, and established ones stay as they are. If those
-are invalid, the old ones stay in use and an error is logged.
+are invalid, or name another broker (`broker.security.certificate_names`), the old ones stay in use and an error is
+logged.
 
 A node without secure listeners imports nothing of TLS.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.network.connection_protocol import Dispatch
     from broker.security.authentication_log import AuthenticationLog
+    from broker.security.certificate_names import CertificateNames
     from broker.security.jwks import Jwks
     from broker.security.listener_sasl import ListenerSasl
     from broker.security.listener_tls import ListenerTls
@@ -82,6 +84,7 @@ class ListenerSecurity:
         self._disk = disk
         self._of_clients: dict[str, ListenerTls] = {}
         self._of_nodes: dict[str, ssl.SSLContext] = {}
+        self._names: dict[str, CertificateNames | None] = {}
         self._files: dict[str, int] = {}
         self._sasl: dict[str, ListenerSasl] = {}
         self._sasl_options: dict[str, SaslOptions] = {}
@@ -120,6 +123,11 @@ class ListenerSecurity:
                     self._check_login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
                 self._of_nodes[listener] = self._new_client_context(listener, self._of_clients.get(listener))
+        self._names = self._certificate_names()
+
+    def check_replacement(self, new: ListenerSecurity) -> None:
+        """Raise `SecurityError` if the certificates of `new`, which is checked, cannot replace those in use."""
+        self._check_names(new._names)
 
     @property
     def token_keys(self) -> list[Jwks]:
@@ -243,12 +251,14 @@ class ListenerSecurity:
         try:
             of_clients = {listener: self._new_listener_tls(listener) for listener in self._of_clients}
             of_nodes = {listener: self._new_client_context(listener, None) for listener in self._of_nodes}
+            names = self._certificate_names()
+            self._check_names(names)
         except SecurityError as error:
             _log.error("New certificates or ssl settings are invalid; the old ones stay in use: %s", error)
             return
         for listener, tls in of_clients.items():
             self._of_clients[listener].replace_context(tls)
-        self._of_nodes = of_nodes
+        self._of_nodes, self._names = of_nodes, names
         _log.info("New connections use the certificates that were read now")
         self._warn_of_names()
 
@@ -286,6 +296,23 @@ class ListenerSecurity:
             tls = ListenerTls(value, self._disk, self._client_auth(listener))
             check_not_expired(value, self._disk, self._now_ms())
             return tls
+
+    def _certificate_names(self) -> dict[str, CertificateNames | None]:
+        """Return the names in the certificates of all listeners with TLS."""
+        listeners = (*self._of_clients, *self._of_nodes)
+        if not listeners:
+            return {}
+        from broker.security.certificate_names import certificate_names
+
+        return {listener: certificate_names(partial(self._value, listener), self._disk) for listener in listeners}
+
+    def _check_names(self, new: Mapping[str, CertificateNames | None]) -> None:
+        """Raise `SecurityError` if certificates with the names `new` cannot replace those in use."""
+        for listener, names in self._names.items():
+            from broker.security.certificate_names import check_same_names
+
+            with _naming(listener):
+                check_same_names(partial(self._value, listener), names, new[listener])
 
     def _warn_of_names(self) -> None:
         """Warn of advertised hosts that are not in the listener's certificate, unless nodes do not verify names."""

@@ -90,7 +90,7 @@ def is_for_host(server: ssl.SSLContext, value: Lookup, disk: Disk, host: str) ->
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies names
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        client.load_verify_locations(cadata=_first_certificate(keys))
+        client.load_verify_locations(cadata=first_certificate(keys))
         _shake_hands(client, server, host)
     except ssl.SSLCertVerificationError as error:
         return error.verify_code not in _OTHER_NAMES
@@ -114,7 +114,8 @@ def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str | Non
                 side.do_handshake()
 
 
-def _first_certificate(keys: KeyStore) -> str:
+def first_certificate(keys: KeyStore) -> str:
+    """Return the certificate of the private key as PEM, without those of its authorities."""
     return keys.chain.decode("ascii", "replace").partition(_END_OF_CERTIFICATE)[0] + _END_OF_CERTIFICATE
 
 
@@ -124,7 +125,7 @@ def check_not_expired(value: Lookup, disk: Disk, now_ms: int) -> None:
     if keys is None:
         return
     try:
-        end = end_of_validity(ssl.PEM_cert_to_DER_cert(_first_certificate(keys)))
+        end = end_of_validity(ssl.PEM_cert_to_DER_cert(first_certificate(keys)))
     except (DamagedCertificateError, ValueError):
         return  # OpenSSL has read it
     if end < datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H%M%SZ"):

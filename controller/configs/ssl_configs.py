@@ -8,6 +8,10 @@ from controller.configs.config_table import table
 
 SSL_CONFIGS = table(
     """
+    ssl.allow.dn.changes BOOLEAN false read-only
+        Whether a certificate that replaces another while the broker runs can have another distinguished name.
+    ssl.allow.san.changes BOOLEAN false read-only
+        Whether a certificate that replaces another while the broker runs can lack some of its alternative names.
     ssl.cipher.suites LIST '' per-broker
         The allowed cipher suites; all if empty.
     ssl.client.auth STRING none per-broker required|requested|none

@@ -83,10 +83,6 @@ TLS_CONFIGS = table(
         The class that determines a client's principal from its connection; another than Kafka's own is refused.
     security.providers STRING null read-only
         Classes that provide further algorithms.
-    ssl.allow.dn.changes BOOLEAN false read-only
-        Whether a new certificate can have another distinguished name while the broker runs.
-    ssl.allow.san.changes BOOLEAN false read-only
-        Whether a new certificate can have other host names while the broker runs.
     ssl.engine.factory.class CLASS null per-broker org.apache.kafka.common.security.ssl.DefaultSslEngineFactory
         The class that creates TLS engines; another than Kafka's own is refused.
     ssl.keymanager.algorithm STRING SunX509 per-broker

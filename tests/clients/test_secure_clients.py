@@ -353,7 +353,7 @@ def run(client: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 def rotate_and_cut(secured: Secured, done: Run) -> None:
     """Replace the certificate and close each connection under load, and wait until sessions have ended after that."""
     done.served.append(secured.served("SASL_SSL"))
-    secured.identity.write_bytes(secured.certificates.issue("renewed", "127.0.0.1", "localhost").read_bytes())
+    secured.identity.write_bytes(secured.certificates.issue("renewed", "127.0.0.1", "localhost", "::1").read_bytes())
     wait_until(lambda: secured.served("SASL_SSL") != done.served[0], "the new certificate is not used")
     done.served.append(secured.served("SASL_SSL"))
     control = ControlClient(secured.broker.control)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from ipaddress import ip_address
 
 import pytest
 from cryptography import x509
@@ -10,7 +11,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from broker.security.distinguished_name import DamagedCertificateError, end_of_validity, subject_of
+from broker.security.distinguished_name import (
+    DamagedCertificateError,
+    alternative_names,
+    end_of_validity,
+    subject_of,
+)
 from tests.certificates import Subject, self_signed
 
 COMMON_NAME = "0603550403"
@@ -113,6 +119,31 @@ def test_damaged_certificate_has_no_subject(damage: object) -> None:
     data = der([[(NameOID.COMMON_NAME, "a")]])
     with pytest.raises(DamagedCertificateError):
         subject_of(damage(data))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("names", "written"),
+    [
+        (
+            [x509.DNSName("a.example"), x509.IPAddress(ip_address("127.0.0.1")), x509.IPAddress(ip_address("::1"))],
+            {"DNS:a.example", "IP:127.0.0.1", "IP:::1"},
+        ),
+        ([x509.RFC822Name("a@b.c")], {"#81056140622e63"}),
+    ],
+)
+def test_alternative_names_are_read(names: list[x509.GeneralName], written: set[str]) -> None:
+    key, certificate = self_signed([[(NameOID.COMMON_NAME, "a")]])
+    name, serial, begin = certificate.subject, certificate.serial_number, certificate.not_valid_before_utc
+    builder = x509.CertificateBuilder(name, name, key.public_key(), serial, begin, certificate.not_valid_after_utc)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    signed = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(key, hashes.SHA256())
+    assert alternative_names(signed.public_bytes(Encoding.DER)) == written
+
+
+def test_certificate_without_alternative_names_has_none() -> None:
+    assert alternative_names(der([[(NameOID.COMMON_NAME, "a")]])) == frozenset()
+    with pytest.raises(DamagedCertificateError):
+        alternative_names(der([])[:60])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from protocol.records.metadata import ConfigRecord
 from storage.disk import UnsyncedDisk
-from tests.certificates import Certificates
+from tests.certificates import Certificates, plain_pem
 from tests.tokens import IdentityProvider
 from tests.typed import present
 
@@ -101,7 +101,7 @@ def test_altered_settings_apply_to_new_connections_and_invalid_ones_are_logged(
         assert tls.context is first
         assert "the old ones stay in use" in caplog.text
         assert why in caplog.text
-    alter(str(certificates.alice))
+    alter(str(certificates.issue("renewed", "127.0.0.1", "localhost", "::1")))
     assert tls.context is not first
     assert security.client_context("SSL") is not of_nodes
 
@@ -114,7 +114,7 @@ def test_changed_file_is_read_again(certificates: Certificates) -> None:
     first = tls.context
     asyncio.run(security.reload_if_changed())
     assert tls.context is first
-    certificates.broker.write_bytes(certificates.alice.read_bytes())
+    certificates.issue("broker", "127.0.0.1", "localhost", "::1")
     os.utime(certificates.broker, (1, 1))
     asyncio.run(security.reload_if_changed())
     assert tls.context is not first
@@ -146,6 +146,65 @@ def test_invalid_file_is_logged_once(certificates: Certificates, caplog: pytest.
     for _ in range(2):
         asyncio.run(security.reload_if_changed())
     assert caplog.text.count("the old ones stay in use") == 1
+
+
+OTHER_SUBJECT = "the certificate is of CN=other,.*, and the one in use of .*: .* ssl.allow.dn.changes=true"
+FEWER_NAMES = r"the certificate lacks names of the one in use \(DNS:localhost, IP:::1\): .* ssl.allow.san.changes=true"
+
+
+@pytest.mark.parametrize(
+    ("identities", "common_name", "allowed", "why"),
+    [
+        (["127.0.0.1", "localhost", "::1"], "other", "", OTHER_SUBJECT),
+        (["127.0.0.1", "localhost", "::1"], "other", "ssl.allow.san.changes", OTHER_SUBJECT),
+        (["127.0.0.1", "localhost", "::1"], "other", "ssl.allow.dn.changes", None),
+        (["127.0.0.1", "localhost", "::1"], "other", "listener.name.ssl.ssl.allow.dn.changes", None),
+        (["127.0.0.1"], None, "", FEWER_NAMES),
+        (["127.0.0.1"], None, "ssl.allow.dn.changes", FEWER_NAMES),
+        (["127.0.0.1"], None, "ssl.allow.san.changes", None),
+        (["127.0.0.1", "localhost", "::1", "more.example"], None, "", None),
+    ],
+)
+def test_certificate_of_other_names_replaces_none_while_the_broker_runs_unless_that_is_allowed(
+    certificates: Certificates,
+    caplog: pytest.LogCaptureFixture,
+    identities: list[str],
+    common_name: str | None,
+    allowed: str,
+    why: str | None,
+) -> None:
+    settings = certificates.broker_settings() | {"listeners": "SSL://:1", **({allowed: "true"} if allowed else {})}
+    security, _ = listener_security(**settings)
+    security.load(["SSL"])
+    tls = present(security.tls_of("SSL"))
+    first = tls.context
+    other = {
+        "listener.name.ssl.ssl.keystore.location": str(certificates.issue("o", *identities, common_name=common_name))
+    }
+    altered, _ = listener_security(**settings, **other)
+    altered.check(["SSL"])
+    if why is None:
+        security.check_replacement(altered)
+    else:
+        with pytest.raises(SecurityError, match=f"^listener SSL: ssl.keystore.location=.*o.pem: {why}"):
+            security.check_replacement(altered)
+
+    certificates.issue("broker", *identities, common_name=common_name)
+    os.utime(certificates.broker, (1, 1))
+    asyncio.run(security.reload_if_changed())
+    assert (tls.context is first) is (why is not None)
+    assert ("the old ones stay in use" in caplog.text) is (why is not None)
+
+
+def test_subjects_that_differ_in_case_only_are_the_same(tmp_path: Path) -> None:
+    key, chain = plain_pem("Broker")
+    settings = {"listeners": "SSL://:1", "ssl.keystore.type": "PEM"}
+    security, _ = listener_security(**settings, **{"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain})
+    security.load([])
+    key, chain = plain_pem("broker")
+    other, _ = listener_security(**settings, **{"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain})
+    other.check([])
+    security.check_replacement(other)
 
 
 def test_jaas_setting_of_all_listeners_is_not_read_if_none_uses_it() -> None:
@@ -343,7 +402,9 @@ def test_key_store_that_changes_again_at_once_is_not_warned_of(
 def test_renewed_certificate_without_the_advertised_host_is_logged(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    security, _ = listener_security(listeners="SSL://127.0.0.1:1", **certificates.broker_settings())
+    security, _ = listener_security(
+        listeners="SSL://127.0.0.1:1", **certificates.broker_settings(), **{"ssl.allow.san.changes": "true"}
+    )
     security.load([])
     certificates.broker.write_bytes(certificates.issue("other", "other.example.com").read_bytes())
     security.reload()
