@@ -106,7 +106,8 @@ def _check_value(key: str, value: float, limits: dict[str, float]) -> None:
     if not value > 0:  # refuses NaN too
         raise _invalid_request(f"Quota {key} must be greater than 0")
     if value > limit:
-        raise _invalid_request(f"Proposed value for {key} is too large.")
+        kind = "an INT" if key in _IP_QUOTAS else "a LONG"
+        raise _invalid_request(f"Proposed value for {key} is too large for {kind}.")
     if limit != float("inf") and abs(value - round(value)) > _EPSILON:
         raise _invalid_request(f"{key} cannot be a fractional value.")
 

@@ -95,9 +95,15 @@ def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
         (entry({"user": "u"}, producer_byte_rate=-1.0), "must be greater than 0"),
         (entry({"user": "u"}, request_percentage=float("nan")), "must be greater than 0"),
         (entry({"user": "u"}, producer_byte_rate=1.5), "cannot be a fractional value"),
-        (entry({"ip": "::1"}, connection_creation_rate=2.0**31), "too large"),
-        (entry({"user": "u"}, producer_byte_rate=nextafter(2.0**63, inf)), "producer_byte_rate is too large"),
-        (entry({"user": "u"}, consumer_byte_rate=nextafter(2.0**63, inf)), "consumer_byte_rate is too large"),
+        (entry({"ip": "::1"}, connection_creation_rate=2.0**31), "connection_creation_rate is too large for an INT."),
+        (
+            entry({"user": "u"}, producer_byte_rate=nextafter(2.0**63, inf)),
+            "producer_byte_rate is too large for a LONG.",
+        ),
+        (
+            entry({"user": "u"}, consumer_byte_rate=nextafter(2.0**63, inf)),
+            "consumer_byte_rate is too large for a LONG.",
+        ),
         (entry({"user": "u"}, producer_byte_rate=1.0, no_such_rate=1.0), "Invalid configuration key no_such_rate"),
         (Entry(entity=entry({"user": "u"}).entity * 2, ops=[]), "appears twice"),
         (Entry(entity=entry({"user": "u"}).entity, ops=entry({}, producer_byte_rate=1.0).ops * 2), "Duplicate"),
