@@ -26,6 +26,9 @@ _PER_LISTENER_ONLY = {
 # Listener settings that can be altered for all brokers; all others only for one broker.
 _CLUSTER_WIDE_LISTENER_SETTINGS = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 
+# With 0 of these no client could connect to change it back.
+_NOT_ZERO = {"max.connections", "max.connection.creation.rate"}
+
 # One change can at most halve or double these thread counts.
 _THREAD_COUNTS = (
     "log.cleaner.threads",
@@ -48,8 +51,8 @@ def check_alterations(
     _check_scope(values, broker)
     for name, text in values.items():
         definition = BROKER_CONFIGS.get(without_listener(name))
-        if definition is not None and parse_value(definition, text) == 0 and definition.name == "max.connections":
-            raise ConfigError("Invalid max.connections 0")  # no client could connect to change it back
+        if definition is not None and parse_value(definition, text) == 0 and definition.name in _NOT_ZERO:
+            raise ConfigError(f"Invalid {definition.name} 0")
     check_conflicts(lambda name: effective_broker_config(altered, settings, name))
     for name in _THREAD_COUNTS:
         before, after = (effective_broker_config(known, settings, name) for known in (image, altered))

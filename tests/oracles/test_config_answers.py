@@ -241,6 +241,8 @@ def test_altered_configs_are_described_equally(both: Both, version: int) -> None
         (BROKER, "1", [("log.retention.ms", SET, "0")]),
         (BROKER, "1", [("max.connections.per.ip", SET, "0")]),
         (BROKER, "1", [("listener.name.plaintext.max.connections", SET, "0")]),
+        (BROKER, "1", [("max.connection.creation.rate", SET, "0")]),
+        (BROKER, "", [("listener.name.plaintext.max.connection.creation.rate", SET, "0")]),
         (BROKER, "1", [("log.cleaner.dedupe.buffer.size", SET, "1048576")]),
         (BROKER, "1", [("cordoned.log.dirs", SET, "/nowhere")]),
         (BROKER, "1", [("cordoned.log.dirs", SET, "*,/nowhere")]),

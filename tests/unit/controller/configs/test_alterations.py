@@ -28,11 +28,12 @@ def test_listener_limits_can_be_altered_cluster_wide_and_other_listener_configs_
         check("listener.name.x.ssl.keystore.type", "PEM", broker="")
 
 
-@pytest.mark.parametrize("name", ["max.connections", "listener.name.x.max.connections"])
-def test_connection_limit_of_zero_is_rejected(name: str) -> None:
-    check(name, "1")
-    with pytest.raises(ConfigError, match=r"Invalid max\.connections 0"):
-        check(name, "0")
+@pytest.mark.parametrize("prefix", ["", "listener.name.x."])
+@pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
+def test_connection_limit_of_zero_is_rejected(name: str, prefix: str) -> None:
+    check(prefix + name, "1")
+    with pytest.raises(ConfigError, match=f"Invalid {name} 0"):
+        check(prefix + name, "0")
 
 
 def test_a_pool_grows_to_double_and_shrinks_to_half_of_what_it_is_now() -> None:
