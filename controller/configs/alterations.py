@@ -61,7 +61,7 @@ def check_alterations(
 
 def _check_scope(values: Mapping[str, str], broker: str) -> None:
     known = {name: BROKER_CONFIGS[name].update_mode for name in values if name in BROKER_CONFIGS}
-    _refuse("Cannot update these configs dynamically", [name for name in known if known[name] is UpdateMode.READ_ONLY])
+    _refuse("Cannot update these configs dynamically", [name for name in values if _is_read_only(name)])
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         [name for name in values if name in _PER_LISTENER_ONLY],
@@ -74,6 +74,12 @@ def _check_scope(values: Mapping[str, str], broker: str) -> None:
             if is_listener_setting(name) and without_listener(name) not in _CLUSTER_WIDE_LISTENER_SETTINGS
         ]
         _refuse("Cannot update these configs at default cluster level, broker id must be specified", single)
+
+
+def _is_read_only(name: str) -> bool:
+    """Return whether a config cannot be altered, for a single listener either: Kafka stores it for the next start."""
+    definition = BROKER_CONFIGS.get(without_listener(name))
+    return definition is not None and definition.update_mode is UpdateMode.READ_ONLY
 
 
 def _refuse(problem: str, names: list[str]) -> None:

@@ -28,6 +28,20 @@ def test_listener_limits_can_be_altered_cluster_wide_and_other_listener_configs_
         check("listener.name.x.ssl.keystore.type", "PEM", broker="")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "connections.max.reauth.ms",
+        "listener.name.x.connections.max.reauth.ms",
+        "listener.name.x.oauthbearer.connections.max.reauth.ms",
+        "listener.name.x.ssl.allow.dn.changes",
+    ],
+)
+def test_setting_that_needs_a_restart_is_refused_for_a_single_listener_too(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"Cannot update these configs dynamically: \[{name}\]"):
+        check(name, "true" if name.endswith("changes") else "60000")
+
+
 @pytest.mark.parametrize("prefix", ["", "listener.name.x."])
 @pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
 def test_connection_limit_of_zero_is_rejected(name: str, prefix: str) -> None:
