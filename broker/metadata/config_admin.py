@@ -2,7 +2,7 @@
 
     logger levels                    belong to the process: set here, recorded nowhere (KIP-412)
     settings of one broker           accepted by that broker only; for another broker id, INVALID_REQUEST
-    ssl. and sasl. settings          for all brokers too: INVALID_CONFIG if this broker could not use them
+    ssl. and sasl. settings          for all brokers too: INVALID_REQUEST if this broker could not use them
 
 Everything else goes to the controller, which also rejects a resource that a request names twice, or that the client may
 not alter. To check ssl. settings the broker reads the files that they name: only if the client may alter them.
@@ -86,7 +86,7 @@ def _may_alter(broker: BrokerServer, context: RequestContext) -> bool:
 
 
 def _check_security(broker: BrokerServer, request: Any) -> None:
-    """Raise KafkaError INVALID_CONFIG if the request changes security settings to what this broker cannot use.
+    """Raise KafkaError INVALID_REQUEST if the request changes security settings to what this broker cannot use.
 
     The controller refuses everything else that is invalid, unknown names too: keys and certificates are here.
     """
@@ -99,7 +99,7 @@ def _check_security(broker: BrokerServer, request: Any) -> None:
     try:
         broker.check_security(apply_records(image, records, offset=image.offset + len(records), epoch=image.epoch))
     except SecurityError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _check_own_id(broker: BrokerServer, name: str, unexpected: str) -> None:

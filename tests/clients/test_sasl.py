@@ -206,7 +206,7 @@ def test_alteration_that_the_broker_could_not_use_is_refused(
     with pytest.raises(KafkaException) as refused:
         altered.result(30)
     error = refused.value.args[0]
-    assert error.code() == KafkaError.INVALID_CONFIG
+    assert error.code() == KafkaError.INVALID_REQUEST
     assert message in error.str()
 
 

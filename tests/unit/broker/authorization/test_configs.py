@@ -131,4 +131,4 @@ def test_security_settings_are_checked_only_for_a_client_that_may_alter_them(gua
 
     assert altered() == CLUSTER_REFUSED
     guarded.add("allow User:alice ALTER_CONFIGS CLUSTER:kafka-cluster")
-    assert altered() == ErrorCode.INVALID_CONFIG
+    assert altered() == ErrorCode.INVALID_REQUEST

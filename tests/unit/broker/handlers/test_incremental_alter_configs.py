@@ -119,7 +119,7 @@ def test_jaas_setting_that_cannot_be_read_is_refused(controlled: ControllerNode)
     name = "listener.name.clients.plain.sasl.jaas.config"
     module = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="hidden"'
     code, message = alter(controlled, BROKER, "1", (name, SET, module))
-    assert code == ErrorCode.INVALID_CONFIG
+    assert code == ErrorCode.INVALID_REQUEST
     assert f"{name}: write it as" in present(message)
     assert "hidden" not in present(message)
     assert controlled.image.configs(BROKER, "1") == {}
