@@ -133,6 +133,11 @@ class RequestAuthorizer:
     ) -> None:
         """Raise KafkaError unless the client may do an operation on a resource."""
         if not self.authorize(context, operation, resource_type, name):
+            if resource_type is AclResourceType.CLUSTER:
+                raise KafkaError(
+                    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                    f"Cluster authorization failed: the request needs {operation.name} permission.",
+                )
             raise authorization_error(resource_type)
 
     def refused(
