@@ -79,12 +79,6 @@ OTHER_SASL_CONFIGS = table(
 
 TLS_CONFIGS = table(
     """
-    principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder per-broker org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
-        The class that determines a client's principal from its connection; another than Kafka's own is refused.
-    security.providers STRING null read-only
-        Classes that provide further algorithms.
-    ssl.engine.factory.class CLASS null per-broker org.apache.kafka.common.security.ssl.DefaultSslEngineFactory
-        The class that creates TLS engines; another than Kafka's own is refused.
     ssl.keymanager.algorithm STRING SunX509 per-broker
         The algorithm that selects the key of a connection.
     ssl.protocol STRING TLSv1.3 per-broker
@@ -95,8 +89,20 @@ TLS_CONFIGS = table(
         The source of random numbers for TLS.
     ssl.trustmanager.algorithm STRING PKIX per-broker
         The algorithm that validates certificates.
-    """,  # noqa: E501
+    """,
     without_effect="OpenSSL does TLS here, and ssl.enabled.protocols decides on its versions",
 )
 
-SECURITY_CONFIGS = (*OTHER_SASL_CONFIGS, *TLS_CONFIGS)
+JAVA_CONFIGS = table(
+    """
+    principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder per-broker org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+        The class that determines a client's principal from its connection; another than Kafka's own is refused.
+    security.providers STRING null read-only
+        Classes that provide further algorithms.
+    ssl.engine.factory.class CLASS null per-broker org.apache.kafka.common.security.ssl.DefaultSslEngineFactory
+        The class that creates TLS engines; another than Kafka's own is refused.
+    """,  # noqa: E501
+    without_effect="it names Java classes, or belongs to them",
+)
+
+SECURITY_CONFIGS = (*OTHER_SASL_CONFIGS, *TLS_CONFIGS, *JAVA_CONFIGS)
