@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from broker.security.sasl_authenticator import SaslOptions
     from broker.security.sasl_dispatcher import SaslDispatcher
     from broker.security.sasl_mechanisms import ClientMechanism
+    from broker.security.ssl_contexts import NodeEnds
     from broker.security.token_credentials import TokenCredentials
     from broker.settings import Settings
     from controller.delegation_tokens import TokenHmacs
@@ -85,6 +86,7 @@ class ListenerSecurity:
         self._of_clients: dict[str, ListenerTls] = {}
         self._of_nodes: dict[str, ssl.SSLContext] = {}
         self._names: dict[str, CertificateNames | None] = {}
+        self._node_ends: dict[str, NodeEnds | None] = {}
         self._files: dict[str, int] = {}
         self._sasl: dict[str, ListenerSasl] = {}
         self._sasl_options: dict[str, SaslOptions] = {}
@@ -123,11 +125,19 @@ class ListenerSecurity:
                     self._check_login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
                 self._of_nodes[listener] = self._new_client_context(listener, self._of_clients.get(listener))
-        self._names = self._certificate_names()
+        self._names, self._node_ends = self._certificate_names(), self._ends_of_nodes(self._of_clients)
 
     def check_replacement(self, new: ListenerSecurity) -> None:
-        """Raise `SecurityError` if the certificates of `new`, which is checked, cannot replace those in use."""
+        """Raise `SecurityError` if the certificates of `new`, which is checked, cannot replace those in use.
+
+        Other nodes get theirs before or after this one.
+        """
         self._check_names(new._names)
+        for listener, ends in self._node_ends.items():
+            from broker.security.ssl_contexts import check_beside
+
+            with _naming(listener):
+                check_beside(ends, new._node_ends[listener])
 
     @property
     def token_keys(self) -> list[Jwks]:
@@ -253,12 +263,13 @@ class ListenerSecurity:
             of_nodes = {listener: self._new_client_context(listener, None) for listener in self._of_nodes}
             names = self._certificate_names()
             self._check_names(names)
+            ends = self._ends_of_nodes(of_clients)
         except SecurityError as error:
             _log.error("New certificates or ssl settings are invalid; the old ones stay in use: %s", error)
             return
         for listener, tls in of_clients.items():
             self._of_clients[listener].replace_context(tls)
-        self._of_nodes, self._names = of_nodes, names
+        self._of_nodes, self._names, self._node_ends = of_nodes, names, ends
         _log.info("New connections use the certificates that were read now")
         self._warn_of_names()
 
@@ -305,6 +316,15 @@ class ListenerSecurity:
         from broker.security.certificate_names import certificate_names
 
         return {listener: certificate_names(partial(self._value, listener), self._disk) for listener in listeners}
+
+    def _ends_of_nodes(self, of_clients: Mapping[str, ListenerTls]) -> dict[str, NodeEnds | None]:
+        """Return the ends of connections between nodes at listeners that this node has, with `of_clients`."""
+        found = {}
+        for listener in self._of_nodes.keys() & of_clients.keys():
+            from broker.security.ssl_contexts import node_ends
+
+            found[listener] = node_ends(of_clients[listener].context, partial(self._value, listener), self._disk)
+        return found
 
     def _check_names(self, new: Mapping[str, CertificateNames | None]) -> None:
         """Raise `SecurityError` if certificates with the names `new` cannot replace those in use."""

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from broker.security.distinguished_name import DamagedCertificateError, end_of_validity
 from broker.security.key_stores import KeyStore, Lookup, key_store, trusted_certificates
@@ -56,27 +57,62 @@ def client_context(value: Lookup, disk: Disk) -> ssl.SSLContext:
     return context
 
 
+class NodeEnds(NamedTuple):
+    """Both ends of a connection between nodes, as one node has them; the client does not verify host names."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+def node_ends(server: ssl.SSLContext, value: Lookup, disk: Disk) -> NodeEnds | None:
+    """Return the ends with the listener `server` and these settings; None if no trusted certificates are configured."""
+    if trusted_certificates(value, disk) is None:
+        return None
+    client = client_context(value, disk)
+    client.check_hostname = False  # the names of other nodes are unknown here
+    return NodeEnds(server, client)
+
+
 def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> None:
     """Raise `SecurityError` if a node with these settings could not connect to the listener `server` of another one.
 
     That is tried in memory (Kafka: `SslEngineValidator`), if trusted certificates are configured.
     """
-    if trusted_certificates(value, disk) is None:
+    ends = node_ends(server, value, disk)
+    failure = None if ends is None else _failure(ends.client, ends.server)
+    if failure is None:
         return
-    client = client_context(value, disk)
-    client.check_hostname = False  # the names of other nodes are unknown here
-    try:
-        _shake_hands(client, server, None)
-    except ssl.SSLCertVerificationError as error:
-        is_too_early = error.verify_code == _NOT_YET_VALID
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        is_too_early = failure.verify_code == _NOT_YET_VALID
         remedy = "is the clock right?" if is_too_early else "Does ssl.truststore have its authority?"
-        found = f"{error.verify_message}; other nodes would refuse it too. {remedy.capitalize()}"
-    except ssl.SSLError as error:
-        found = f"{error.reason or error}; the other nodes could not connect to this one, nor it to them"
+        found = f"{failure.verify_message}; other nodes would refuse it too. {remedy.capitalize()}"
     else:
-        return
+        found = f"{failure.reason or failure}; the other nodes could not connect to this one, nor it to them"
     keys = key_store(value, disk)
     raise SecurityError(f"{'' if keys is None else keys.origin}: this node refuses its own certificate: {found}")
+
+
+def check_beside(old: NodeEnds | None, new: NodeEnds | None) -> None:
+    """Raise `SecurityError` if nodes that still have `old` and nodes that already have `new` could not connect."""
+    if old is None or new is None:
+        return
+    failure = _failure(old.client, new.server) or _failure(new.client, old.server)
+    if failure is None:
+        return
+    found = failure.verify_message if isinstance(failure, ssl.SSLCertVerificationError) else failure.reason or failure
+    raise SecurityError(
+        f"nodes with the settings in use and nodes with these could not connect to each other: {found}. "
+        "Change all nodes in steps that overlap: first trust both authorities, or enable both versions"
+    )
+
+
+def _failure(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLError | None:
+    """Return why two nodes cannot connect; None if they can."""
+    try:
+        _shake_hands(client, server, None)
+    except ssl.SSLError as error:
+        return error
+    return None
 
 
 def is_for_host(server: ssl.SSLContext, value: Lookup, disk: Disk, host: str) -> bool:

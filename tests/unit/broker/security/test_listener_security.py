@@ -7,47 +7,28 @@ import socket
 import ssl
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from broker.metadata.dynamic_config import DynamicConfig
 from broker.network.connection import Connection
-from broker.security.listener_security import METRICS, ListenerSecurity
+from broker.security.listener_security import METRICS
 from broker.security.sasl_dispatcher import SaslDispatcher
 from broker.security.scram import ScramServer
 from broker.security.security_error import SecurityError
-from broker.settings import Option, check_settings
 from controller.delegation_tokens import TokenHmacs
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from protocol.records.metadata import ConfigRecord
-from storage.disk import UnsyncedDisk
-from tests.certificates import Certificates, plain_pem
+from tests.certificates import Certificates
 from tests.tokens import IdentityProvider
 from tests.typed import present
+from tests.unit.broker.security.secured import listener_security
 
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
-
-
-def listener_security(
-    now_ms: int = 0, hmacs: TokenHmacs | None = None, /, **settings: str
-) -> tuple[ListenerSecurity, DynamicConfig]:
-    dynamic_config = DynamicConfig(check_settings({name: Option(text, "test") for name, text in settings.items()}))
-    return ListenerSecurity(
-        dynamic_config.start,
-        dynamic_config,
-        UnsyncedDisk(),
-        partial(MetadataImage, cluster_id="c"),
-        lambda: now_ms,
-        hmacs,
-        Random(1),
-    ), dynamic_config
 
 
 def test_listeners_with_tls_have_contexts_and_the_others_none(certificates: Certificates) -> None:
@@ -146,65 +127,6 @@ def test_invalid_file_is_logged_once(certificates: Certificates, caplog: pytest.
     for _ in range(2):
         asyncio.run(security.reload_if_changed())
     assert caplog.text.count("the old ones stay in use") == 1
-
-
-OTHER_SUBJECT = "the certificate is of CN=other,.*, and the one in use of .*: .* ssl.allow.dn.changes=true"
-FEWER_NAMES = r"the certificate lacks names of the one in use \(DNS:localhost, IP:::1\): .* ssl.allow.san.changes=true"
-
-
-@pytest.mark.parametrize(
-    ("identities", "common_name", "allowed", "why"),
-    [
-        (["127.0.0.1", "localhost", "::1"], "other", "", OTHER_SUBJECT),
-        (["127.0.0.1", "localhost", "::1"], "other", "ssl.allow.san.changes", OTHER_SUBJECT),
-        (["127.0.0.1", "localhost", "::1"], "other", "ssl.allow.dn.changes", None),
-        (["127.0.0.1", "localhost", "::1"], "other", "listener.name.ssl.ssl.allow.dn.changes", None),
-        (["127.0.0.1"], None, "", FEWER_NAMES),
-        (["127.0.0.1"], None, "ssl.allow.dn.changes", FEWER_NAMES),
-        (["127.0.0.1"], None, "ssl.allow.san.changes", None),
-        (["127.0.0.1", "localhost", "::1", "more.example"], None, "", None),
-    ],
-)
-def test_certificate_of_other_names_replaces_none_while_the_broker_runs_unless_that_is_allowed(
-    certificates: Certificates,
-    caplog: pytest.LogCaptureFixture,
-    identities: list[str],
-    common_name: str | None,
-    allowed: str,
-    why: str | None,
-) -> None:
-    settings = certificates.broker_settings() | {"listeners": "SSL://:1", **({allowed: "true"} if allowed else {})}
-    security, _ = listener_security(**settings)
-    security.load(["SSL"])
-    tls = present(security.tls_of("SSL"))
-    first = tls.context
-    other = {
-        "listener.name.ssl.ssl.keystore.location": str(certificates.issue("o", *identities, common_name=common_name))
-    }
-    altered, _ = listener_security(**settings, **other)
-    altered.check(["SSL"])
-    if why is None:
-        security.check_replacement(altered)
-    else:
-        with pytest.raises(SecurityError, match=f"^listener SSL: ssl.keystore.location=.*o.pem: {why}"):
-            security.check_replacement(altered)
-
-    certificates.issue("broker", *identities, common_name=common_name)
-    os.utime(certificates.broker, (1, 1))
-    asyncio.run(security.reload_if_changed())
-    assert (tls.context is first) is (why is not None)
-    assert ("the old ones stay in use" in caplog.text) is (why is not None)
-
-
-def test_subjects_that_differ_in_case_only_are_the_same(tmp_path: Path) -> None:
-    key, chain = plain_pem("Broker")
-    settings = {"listeners": "SSL://:1", "ssl.keystore.type": "PEM"}
-    security, _ = listener_security(**settings, **{"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain})
-    security.load([])
-    key, chain = plain_pem("broker")
-    other, _ = listener_security(**settings, **{"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain})
-    other.check([])
-    security.check_replacement(other)
 
 
 def test_jaas_setting_of_all_listeners_is_not_read_if_none_uses_it() -> None:

@@ -12,7 +12,15 @@ import pytest
 import trustme
 
 from broker.security.security_error import SecurityError
-from broker.security.ssl_contexts import check_not_expired, check_own_certificate, client_context, server_context
+from broker.security.ssl_contexts import (
+    NodeEnds,
+    check_beside,
+    check_not_expired,
+    check_own_certificate,
+    client_context,
+    node_ends,
+    server_context,
+)
 from controller.configs import BROKER_CONFIGS, parse_value
 from storage.disk import UnsyncedDisk
 from tests.certificates import Certificates, encrypted_pem, plain_pem
@@ -203,6 +211,24 @@ def test_a_node_checks_that_it_trusts_its_own_certificate(certificates: Certific
         check_own_certificate(server(foreign), lookup(foreign), UnsyncedDisk())
     without = {name: value for name, value in own.items() if "truststore" not in name}
     check_own_certificate(server(without), lookup(without), UnsyncedDisk())  # it trusts the authorities of the system
+
+
+def test_nodes_with_old_and_new_settings_can_connect_to_each_other(certificates: Certificates, tmp_path: Path) -> None:
+    others = Certificates(tmp_path)
+
+    def ends(settings: dict[str, str]) -> NodeEnds | None:
+        return node_ends(server(settings, "required"), lookup(settings), UnsyncedDisk())
+
+    (tmp_path / "both.pem").write_bytes(certificates.trusted.read_bytes() + others.trusted.read_bytes())
+    both = {"ssl.truststore.location": str(tmp_path / "both.pem")}
+    old, new = certificates.broker_settings(), others.broker_settings()
+    for before, after in ((old, old), (old, old | both), (old | both, new | both), (new | both, new)):
+        check_beside(ends(before), ends(after))
+    for before, after in ((old, new), (old | both, new), (old, new | both)):
+        with pytest.raises(SecurityError, match=r"could not connect to each other: .* first trust both authorities"):
+            check_beside(ends(before), ends(after))
+    without = {name: value for name, value in old.items() if "truststore" not in name}
+    check_beside(ends(without), ends(new))
 
 
 def test_a_node_without_a_version_in_common_with_itself_is_refused(certificates: Certificates) -> None:
