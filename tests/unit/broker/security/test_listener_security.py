@@ -407,6 +407,7 @@ SASL_NODE = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-256",
     "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
     "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
 NODE_LOGIN = 'org.apache.kafka.common.security.{0} required username="node" password="own" user_a="b";'
 OF_BROKERS = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
@@ -433,7 +434,7 @@ def test_login_without_a_user_of_the_node_is_refused_at_the_start(setting: str) 
     without = LOGINS | {setting: LOGINS[setting].replace('username="node" ', "")}
     listener = "CONTROLLER" if setting == OF_CONTROLLERS else "SASL_PLAINTEXT"
     listener_security(**SASL_NODE, **without)[0].load([])
-    with pytest.raises(SecurityError, match=f"^listener {listener}: {setting}: username is missing"):
+    with pytest.raises(SecurityError, match=f"^listener {listener}: sasl.mechanism.*: {setting}: username is missing"):
         listener_security(**SASL_NODE, **without)[0].load([listener])
 
 
