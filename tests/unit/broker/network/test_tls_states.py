@@ -61,6 +61,10 @@ class Socket:
         assert not self.is_closing()
         self.sent += data
 
+    def writelines(self, list_of_data: list[bytes]) -> None:
+        for data in list_of_data:
+            self.write(data)
+
     def close(self) -> None:
         self.calls.append("close")
 
@@ -73,7 +77,7 @@ class Socket:
     def resume_reading(self) -> None:
         self.calls.append("resume_reading")
 
-    def set_write_buffer_limits(self, high: int | None, low: int | None) -> None:
+    def set_write_buffer_limits(self, high: int | None, low: int | None = None) -> None:
         self.calls.append((high, low))
 
     def get_extra_info(self, name: str, default: Any) -> Any:
