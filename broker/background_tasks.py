@@ -61,7 +61,7 @@ class BackgroundTasks:
             every(_KEY_STORE_INTERVAL_S, self._shared.security.reload_if_changed)
         if self._shared.security.token_keys:
             every(_TOKEN_KEYS_INTERVAL_S, partial(self._shared.security.refresh_token_keys, self._shared.loop))
-        if settings["queued.max.request.bytes"] > 0:
+        if settings["queued.max.request.bytes"] > 0 or self._shared.security.has_sasl:
             every(_SLOW_INTERVAL_S, self._close_slow)
 
     async def stop(self) -> None:

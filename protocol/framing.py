@@ -64,6 +64,20 @@ class FrameReader:
         self._max_bytes = max_bytes
 
     @property
+    def memory(self) -> RequestMemory:
+        """Return what the memory of this reader is counted in."""
+        return self._memory
+
+    def use(self, memory: RequestMemory) -> None:
+        """Count in another memory from now on, also what is held now; the caller waits there if it is `starved`."""
+        if memory is not self._memory:
+            held_bytes = self._held_bytes
+            self._memory.forget(self)
+            self._memory.give(held_bytes)
+            self._memory = memory
+            memory.take(held_bytes)
+
+    @property
     def unfinished(self) -> bool:
         """Return whether a frame has been received in part."""
         return self._body is not None
@@ -139,10 +153,14 @@ class FrameReader:
 
     def discard(self) -> None:
         """Release all memory; the connection is not read any more."""
-        held_bytes = self._rest_bytes + (0 if self._body is None else len(self._body))
+        held_bytes = self._held_bytes
         self._body, self._rest_bytes = None, 0
         self._memory.forget(self)
         self._memory.give(held_bytes)
+
+    @property
+    def _held_bytes(self) -> int:
+        return self._rest_bytes + (0 if self._body is None else len(self._body))
 
     def _cut(self, source: memoryview, end: int) -> Iterator[memoryview]:
         at = 0

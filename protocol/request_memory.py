@@ -4,6 +4,7 @@ Only frames with a buffer of their own count (`protocol.framing`): a frame that 
 At the limit, `queued.max.request.bytes`, frames that need more memory wait, and reads are small, so that small requests
 are still served. One waiting frame at a time may exceed the limit, whatever its size: otherwise incomplete frames could
 wait for each other's memory forever. The server closes connections that hold memory and do not send.
+Clients that have not authenticated share a memory of their own.
 """
 
 import sys
@@ -28,9 +29,9 @@ class RequestMemory:
 
     __slots__ = ("_limit_bytes", "_waiting", "buffers", "full", "let_through", "used_bytes")
 
-    def __init__(self, limit_bytes: int = UNLIMITED) -> None:
+    def __init__(self, limit_bytes: int = UNLIMITED, buffers: BufferPool | None = None) -> None:
         self._limit_bytes = limit_bytes
-        self.buffers = BufferPool(1 << 20, kept=4)
+        self.buffers = buffers or BufferPool(1 << 20, kept=4)
         """Where readers allocate it."""
         self.used_bytes = 0
         self.full = False
@@ -58,8 +59,10 @@ class RequestMemory:
         self._serve()
 
     def forget(self, reader: MemoryUser) -> None:
-        """Remove `reader` from those that wait: its connection is closed."""
+        """Remove `reader`: its connection is closed, or it uses another memory."""
         self._waiting.pop(reader, None)
+        if self.let_through is reader:
+            self.let_through = None
 
     def _serve(self) -> None:
         while self._waiting and (not self.full or self.let_through is None):

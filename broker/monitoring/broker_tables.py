@@ -184,7 +184,7 @@ TABLES = (
         gauge(
             "kafka_network_socketserver_memorypoolused",
             "Bytes of requests that are received in part or waiting.",
-            "server.request_memory.used_bytes",
+            lambda it: it.server.request_memory.used_bytes + it.server.unauthenticated_memory.used_bytes,
         ),
         gauge(
             "kafka_log_logmanager_offlinelogdirectorycount",

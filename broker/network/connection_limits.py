@@ -14,6 +14,9 @@ from broker.network.connection_counts import ConnectionLimits, parse_overrides
 from broker.settings import Settings
 from protocol.request_memory import UNLIMITED
 
+MAX_UNAUTHENTICATED_BYTES = 32 << 20
+"""Limit of the memory for incomplete requests of all clients that have not authenticated: 64 of the largest tokens."""
+
 _MAX_RESERVED_FILES = 10_000
 # Used if the hard limit is infinite: the kernel may not grant that (macOS).
 _MAX_OPEN_FILES = 1 << 20
@@ -26,6 +29,7 @@ class Limits(NamedTuple):
     max_request_bytes: int
     max_idle_s: float
     max_queued_bytes: int = UNLIMITED
+    max_unauthenticated_bytes: int = MAX_UNAUTHENTICATED_BYTES
 
 
 def server_limits(settings: Settings, dynamic_config: DynamicConfig, max_descriptors: int) -> Limits:
@@ -45,6 +49,9 @@ def server_limits(settings: Settings, dynamic_config: DynamicConfig, max_descrip
         max_request_bytes=settings["socket.request.max.bytes"],
         max_idle_s=settings["connections.max.idle.ms"] / 1000,
         max_queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
+        max_unauthenticated_bytes=(
+            min(queued_bytes, MAX_UNAUTHENTICATED_BYTES) if queued_bytes > 0 else MAX_UNAUTHENTICATED_BYTES
+        ),
     )
 
 

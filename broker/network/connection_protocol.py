@@ -71,6 +71,7 @@ class ConnectionOwner(Protocol):
     metrics: Metrics
     busy_polling: BusyPolling
     request_memory: RequestMemory
+    unauthenticated_memory: RequestMemory
     scratch: memoryview
     next_connection_id: Callable[[], int]
     resuming: int
@@ -126,7 +127,11 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         server = listener.server
-        self._reader = FrameReader(server.scratch, server.limits.max_request_bytes, server.request_memory)
+        if listener.first_request_bytes is None:
+            self._reader = FrameReader(server.scratch, server.limits.max_request_bytes, server.request_memory)
+        else:
+            # Memory of their own: clients that do not authenticate could otherwise hold that of those that did.
+            self._reader = FrameReader(server.scratch, listener.first_request_bytes, server.unauthenticated_memory)
         self._backlog: Iterator[memoryview] | None = None  # frames not handled yet
         self._parked: dict[Response, None] | None = None  # waiting fetches, in order of arrival
         self._reading = True
@@ -169,8 +174,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         host, port = peer[:2] if peer else ("", 0)
         self.connection = Connection(server.next_connection_id(), self._listener.name, host, port)
         if self._listener.first_request_bytes is not None:
-            self._reader.limit(self._listener.first_request_bytes)
-            self.connection.on_authenticated = partial(self._reader.limit, server.limits.max_request_bytes)
+            self.connection.on_authenticated = partial(_lift_limits, self._reader, server)
         self._send_queue = SendQueue(server.loop, self._transport, server.metrics, self._handle_backlog)
         if not server.admit(self):
             self._closing = True
@@ -363,7 +367,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
                 self._listener.server.loop.call_soon(self._resume)
             may_read = False
         elif may_read and self._reader.starved:
-            self._listener.server.request_memory.wait(self._reader, self._resume_reading)
+            self._reader.memory.wait(self._reader, self._resume_reading)
             may_read = not self._reader.starved
         if may_read != self._reading:
             self._reading = may_read
@@ -392,3 +396,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         if ready:
             self._send_queue.send(ready)
         self.finish()
+
+
+def _lift_limits(reader: FrameReader, server: ConnectionOwner) -> None:
+    """Let a client that has authenticated send requests of all sizes, and use the memory for them."""
+    reader.limit(server.limits.max_request_bytes)
+    reader.use(server.request_memory)

@@ -65,6 +65,8 @@ class Server:
         self.busy_polling = BusyPolling(loop, metrics, clock)
         self.limits = limits
         self.request_memory = RequestMemory(limits.max_queued_bytes)
+        self.unauthenticated_memory = RequestMemory(limits.max_unauthenticated_bytes, self.request_memory.buffers)
+        """The memory of requests before the authentication."""
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id: Callable[[], int] = partial(next, count(1))
         self._given: dict[str, socket.socket] = {}
@@ -175,13 +177,13 @@ class Server:
                 client.abort()
 
     def close_slow(self) -> None:
-        """While request memory is full, close connections that sent little of their request since the last call."""
+        """While their request memory is full, close connections that sent little of a request since the last call."""
         known, self._progress = self._progress, {}
-        if not self.request_memory.full:
+        if not (self.request_memory.full or self.unauthenticated_memory.full):
             return
         for client in list(self.connections):
             reader = client.reader
-            if not reader.unfinished or reader.starved:
+            if not reader.memory.full or not reader.unfinished or reader.starved:
                 continue
             completed, filled_bytes = self._progress[client] = reader.progress
             if client in known and (completed, filled_bytes - _SLOW_BYTES) < known[client]:
@@ -189,7 +191,9 @@ class Server:
                     "Closing the connection from %s on %s: its request arrives slowly, and %s is reached",
                     client.connection.client_host,
                     client.connection.listener,
-                    "queued.max.request.bytes",
+                    "queued.max.request.bytes"
+                    if reader.memory is self.request_memory
+                    else "the limit of memory before the authentication",
                 )
                 client.abort()
 

@@ -44,6 +44,8 @@ _SLICE_BYTES = 64 * 1024
 _RECORD_BYTES = 5 + 16 * 1024 + 256
 """The largest record of TLS 1.3; those of TLS 1.2 that are larger are rare."""
 
+_STARVED_READ_BYTES = 16 * 1024
+
 _NOTHING = memoryview(b"")
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE")
@@ -115,8 +117,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             del self._incoming, self._outgoing
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Return the buffer for encrypted bytes, which is shared by all connections."""
-        return self._tls.scratch
+        """Return the buffer for encrypted bytes, which is shared by all connections.
+
+        A small part of it while request memory is full: what a client that waits for memory has sent is kept.
+        """
+        scratch = self._tls.scratch
+        return scratch[:_STARVED_READ_BYTES] if self._client.reader.memory.full else scratch
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt what arrived, and pass it on unless reading is paused."""

@@ -279,6 +279,11 @@ class ListenerSecurity:
             self.reload()
 
     @property
+    def has_sasl(self) -> bool:
+        """Return whether clients of a listener authenticate by SASL."""
+        return bool(self._sasl_options)
+
+    @property
     def has_tls(self) -> bool:
         """Return whether a listener of this node, or a connection to another one, is encrypted."""
         return bool(self._of_clients or self._of_nodes)

@@ -110,7 +110,7 @@ SERVER_CONFIGS = table(
     process.roles LIST broker,controller read-only broker,controller
         The roles of this process: broker, controller, or both.
     queued.max.request.bytes LONG -1 read-only
-        Maximum bytes of requests that are incomplete or wait to be handled; no limit if negative.
+        Maximum bytes of requests that are incomplete or wait to be handled; no limit if negative. Requests before an authentication by SASL have a limit of their own: 32 MB, or this if it is less.
     socket.listen.backlog.size INT 50 read-only 1..
         Maximum number of connections that wait to be accepted; 4096 if not set.
     socket.receive.buffer.bytes INT 102400 read-only

@@ -59,7 +59,9 @@ def test_store_file_that_is_set_at_run_time_is_read_again_when_it_changes(
     node.wait(tasks.stop())
 
 
-def test_node_without_tls_has_no_task_for_store_files(new_node: NewNode, certificates: Certificates) -> None:
+def test_node_without_security_has_no_tasks_for_it(new_node: NewNode, certificates: Certificates) -> None:
+    """They reload store files, and close connections that hold memory before their authentication."""
+
     def count(**settings: str) -> int:
         """Return how many tasks a node with these settings has."""
         node = new_node(None, **settings)
@@ -71,4 +73,8 @@ def test_node_without_tls_has_no_task_for_store_files(new_node: NewNode, certifi
         return counted
 
     with_tls = count(listeners="PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", **inline_key(certificates))
-    assert with_tls == count() + 1
+    with_sasl = count(
+        listeners="PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0", sasl_enabled_mechanisms="SCRAM-SHA-256"
+    )
+    without = count()
+    assert (with_tls, with_sasl) == (without + 1, without + 1)

@@ -174,6 +174,34 @@ def test_closing_a_connection_releases_its_request_memory() -> None:
     assert memory.used_bytes == 0
 
 
+def test_reader_takes_what_it_holds_to_another_memory() -> None:
+    before, after = RequestMemory(10), RequestMemory(1000)
+    before.take(10)
+    frames = FrameReader(memoryview(bytearray(64)), 1 << 20, before)
+    assert feed(frames, framed(bytes(1000))[:20]) == []
+    other = FrameReader(memoryview(bytearray(64)), 1 << 20, before)
+    before.wait(frames, frames.grow)
+    assert before.let_through is frames
+    held_bytes = before.used_bytes - 10
+    frames.use(after)
+    assert (before.used_bytes, after.used_bytes) == (10, held_bytes)
+    before.wait(other, other.grow)
+    assert before.let_through is other
+    assert feed(frames, bytes(984)) == [bytes(1000)]
+    assert (before.used_bytes, after.used_bytes) == (10, 0)
+
+
+def test_reader_does_not_wait_in_the_memory_that_it_left() -> None:
+    before, after, served = RequestMemory(10), RequestMemory(), []
+    before.take(10)
+    before.wait(FrameReader(memoryview(bytearray(64)), 1 << 20, before), lambda: served.append("first"))
+    frames = FrameReader(memoryview(bytearray(64)), 1 << 20, before)
+    before.wait(frames, lambda: served.append("second"))
+    frames.use(after)
+    before.give(10)
+    assert served == ["first"]
+
+
 def test_without_free_memory_a_partial_frame_waits_in_a_buffer_of_its_received_size() -> None:
     memory = RequestMemory(10)
     memory.take(10)

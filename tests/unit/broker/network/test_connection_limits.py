@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.metadata.dynamic_config import DynamicConfig
 from broker.network.connection_limits import Limits, server_limits
 from broker.settings import Option, check_settings
@@ -27,6 +29,11 @@ def test_initial_limits_come_from_the_configs() -> None:
     found = limits(socket_request_max_bytes="1000", connections_max_idle_ms="5000", queued_max_request_bytes="2000")
     assert (found.max_request_bytes, found.max_idle_s, found.max_queued_bytes) == (1000, 5.0, 2000)
     assert found.connections.max_descriptors == 77
+
+
+@pytest.mark.parametrize(("queued", "expected"), [("-1", 32 << 20), ("2000", 2000), (str(1 << 30), 32 << 20)])
+def test_memory_before_the_authentication_is_always_limited(queued: str, expected: int) -> None:
+    assert limits(queued_max_request_bytes=queued).max_unauthenticated_bytes == expected
 
 
 def test_request_memory_is_unbounded_by_default() -> None:

@@ -371,6 +371,39 @@ def test_large_request_must_arrive_in_time_if_request_memory_is_limited(
     assert "its request arrives slowly, and queued.max.request.bytes is reached" in caplog.text
 
 
+def login(request: bytes, connection: Connection) -> list[Part]:
+    if request == b"login":
+        connection.authenticated("User:a", by_token=False)
+    return [framed(request)]
+
+
+def test_clients_that_do_not_authenticate_leave_memory_to_those_that_did(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with serving(first_request_bytes=1 << 19, max_unauthenticated_bytes=1 << 19) as served:
+            server, served.script.answer = served.server, login
+            attackers = [await served.connect() for _ in range(10)]
+            for attacker in attackers:
+                attacker.writer.write((1 << 19).to_bytes(4, "big") + bytes((1 << 19) - 1))
+            await until(lambda: server.unauthenticated_memory.full and server.unauthenticated_memory.let_through)
+            client = await served.connect()
+            client.send(b"login")
+            assert await client.receive() == b"login"
+            client.writer.write(framed(bytes(1 << 20))[: 1 << 19])
+            await until(lambda: server.request_memory.used_bytes)
+            client.writer.write(framed(bytes(1 << 20))[1 << 19 :])
+            assert await client.receive() == bytes(1 << 20)
+            assert server.unauthenticated_memory.full
+            server.close_slow()
+            server.close_slow()
+            await until(lambda: len(server.connections) <= len(attackers))
+            assert server.request_memory.used_bytes == 0
+
+    run(body())
+    assert "its request arrives slowly, and the limit of memory before the authentication is reached" in caplog.text
+
+
 def test_failing_close_callback_is_logged_and_the_connection_removed(run: Run, serving: Serving) -> None:
     def fail() -> None:
         raise ZeroDivisionError

@@ -95,6 +95,7 @@ class Client:
         self.received: list[bytes] = []
         self.calls: list[Any] = []
         self.may_read = True
+        self.reader = SimpleNamespace(memory=SimpleNamespace(full=False))
         self.on_bytes: Callable[[], None] = lambda: None
         self._buffer = memoryview(bytearray(8))
 

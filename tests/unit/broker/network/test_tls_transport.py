@@ -418,6 +418,25 @@ def test_openssl_keeps_little_memory_after_large_requests_and_responses(
     assert 0 < outgoing < MOST_IN_A_BIO
 
 
+def test_little_is_read_from_connections_while_request_memory_is_full(
+    run: Run, serving: Serving, certificates: Certificates
+) -> None:
+    """The encrypted bytes of a connection that waits for memory do not count in it."""
+
+    async def body() -> None:
+        async with serving(tls=listener_tls(certificates), max_queued_bytes=1000) as served:
+            client = await served.connect(ssl=client_context(certificates), limit=2 << 20)
+            [connection] = served.server.connections
+            transport: Any = connection._transport
+            before = len(transport.get_buffer(-1))
+            served.server.request_memory.take(1000)
+            assert len(transport.get_buffer(-1)) == before / 16
+            client.send(bytes(1 << 20))
+            assert await client.receive() == bytes(1 << 20)
+
+    run(body())
+
+
 def test_damaged_record_closes_the_connection(run: Run, serving: Serving, certificates: Certificates) -> None:
     async def body() -> None:
         async with serving(tls=listener_tls(certificates)) as served:
