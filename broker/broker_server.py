@@ -24,7 +24,7 @@ from broker.metadata.producer_id_manager import ProducerIdManager, allocate_bloc
 from broker.metadata.recently_fenced import RecentlyFenced
 from broker.metadata.registration_request import broker_registration
 from broker.metadata.start_group import StartGroup, incarnation_id, until_known
-from broker.quotas.rate import SampleWindow
+from broker.monitoring.rate import SampleWindow
 from broker.quotas.replication_quota import FOLLOWER_RATE, LEADER_RATE, ReplicationQuota
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.replica_fetcher_manager import ReplicaFetcherManager, fetch_limits

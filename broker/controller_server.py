@@ -51,8 +51,8 @@ class ControllerServer(RoleServer):
 
     def mutation_quota(self, context: RequestContext) -> MutationQuota:
         """Return the quota of a request that creates or deletes partitions; this node's own requests are unlimited."""
+        from broker.monitoring.rate import SampleWindow
         from broker.quotas.controller_mutations import UNLIMITED, ControllerMutationQuotaManager
-        from broker.quotas.rate import SampleWindow
 
         quotas = self.image.client_quotas
         if not quotas or context.connection_id == NO_CONNECTION:

@@ -235,8 +235,8 @@ class Node:
 
     def _throttling(self) -> dict[str, Dispatch]:
         """Return the dispatchers with quotas; imported only now, as few clusters have any."""
+        from broker.monitoring.rate import SampleWindow
         from broker.quotas.quota_manager import QuotaManager
-        from broker.quotas.rate import SampleWindow
         from broker.quotas.throttling_dispatcher import ThrottlingDispatcher
 
         shared, settings = self.shared, self.settings

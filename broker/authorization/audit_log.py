@@ -9,18 +9,17 @@ Client-supplied text is quoted as in JSON, so a line cannot be forged, and cut.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from broker.runtime.log_output import quoted
 from broker.runtime.rate_limited_log import RateLimitedCounter
 from controller.acls.acl import AclOperation, AclResourceType
 from protocol.api import APIS, ApiKey
 
 _INTERVAL_S = 10.0
 _MAX_LINES = 50
-_MAX_CHARACTERS = 256
 
 _log = logging.getLogger("broker.audit")
 
@@ -79,9 +78,3 @@ class AuditLog:
         if self._omitted:
             _log.warning("%d more refused authorizations are not listed", self._omitted)
         self._interval_began_s, self._lines, self._omitted = now_s, 0, 0
-
-
-def quoted(text: str) -> str:
-    """Return client-supplied text in quotation marks, in printable ASCII characters and cut."""
-    cut = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
-    return json.dumps(cut)

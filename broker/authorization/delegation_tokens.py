@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.authorization.outcomes import complete
-from broker.handlers.delegation_tokens import is_allowed, may_request_for, refused_creation
+from broker.handlers.delegation_tokens import is_allowed, refused_creation
 from controller.acls.acl import AclOperation, AclResourceType
 from controller.commands.delegation_tokens import owner_of
 from protocol.errors import ErrorCode
@@ -37,7 +37,7 @@ def guard_creation(
 ) -> Any:
     """Issue a token for an owner for which the client may request tokens."""
     owner = owner_of(request, context.principal)
-    if is_allowed(server.settings, context) and not may_request_for(authorizer, context, owner):
+    if is_allowed(server.settings, context) and not authorizer.may_request_tokens_for(context, owner):
         return refused_creation(context, request, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     return handle(server, context, request)
 

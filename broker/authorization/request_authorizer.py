@@ -161,6 +161,12 @@ class RequestAuthorizer:
             return 0
         return self.operations(client, AclResourceType.CLUSTER, CLUSTER_NAME)
 
+    def may_request_tokens_for(self, context: RequestContext, owner: str) -> bool:
+        """Return whether the client may request delegation tokens for an owner (KIP-373); a refusal is logged."""
+        return owner == context.principal or self.authorize(
+            context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner
+        )
+
     def _refused(
         self,
         context: RequestContext,

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from broker.network.listeners import PLAINTEXT, uses_sasl
-from controller.acls.acl import ANONYMOUS, AclOperation, AclResourceType
+from controller.acls.acl import ANONYMOUS
 from controller.commands.delegation_tokens import create_delegation_token as create
 from controller.commands.delegation_tokens import creation_response, has_valid_renewers, owner_of
 from controller.commands.delegation_tokens import expire_delegation_token as expire
@@ -36,7 +36,6 @@ from protocol.primitives import uuid_text
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from broker.authorization.request_authorizer import RequestAuthorizer
     from broker.broker_server import BrokerServer
     from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
@@ -113,7 +112,7 @@ def own_creation(
     owner = owner_of(request, context.principal)
     if not _may_be_forwarded(broker.settings, context):
         error = _NOT_ALLOWED
-    elif broker.authorizer is not None and not may_request_for(broker.authorizer, context, owner):
+    elif broker.authorizer is not None and not broker.authorizer.may_request_tokens_for(context, owner):
         error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     elif not has_valid_renewers(request):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -178,13 +177,6 @@ def refused_creation(
     response.error_code = error
     response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = _NO_TIMESTAMP
     return _in_version(context, response)
-
-
-def may_request_for(authorizer: RequestAuthorizer, context: RequestContext, owner: str) -> bool:
-    """Return whether the client may request tokens for an owner."""
-    return owner == context.principal or authorizer.authorize(
-        context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner
-    )
 
 
 def _refused(response_class: type[_Changed]) -> _Changed:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from broker.log_dirs.assignments_manager import AssignmentsManager
 from broker.metadata.dynamic_config import DynamicConfig
-from broker.quotas.rate import SampleWindow, SimpleRate
+from broker.monitoring.rate import SampleWindow, SimpleRate
 from broker.replication.replica_manager import ReplicaManager
 from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import InvariantError, KafkaError

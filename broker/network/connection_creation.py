@@ -84,8 +84,8 @@ class ConnectionCreationLimits:
         self._server.connection_rates = self._rates
 
     def _new_rates(self) -> ConnectionRates:
+        from broker.monitoring.rate import SampleWindow
         from broker.quotas.connection_rates import ConnectionRates
-        from broker.quotas.rate import SampleWindow
 
         settings = self._settings
         window = SampleWindow(settings["quota.window.num"], 1000 * settings["quota.window.size.seconds"])

@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.authorization.audit_log import quoted
+from broker.runtime.log_output import quoted
 from broker.security.distinguished_name import DamagedCertificateError
 from broker.security.ssl_principal_mapper import NoMatchingRuleError
 from protocol.plural import count_of

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from broker.quotas.rate import SampleWindow, ThrottleTimes
+from broker.monitoring.rate import SampleWindow, ThrottleTimes
 from broker.quotas.token_bucket import TokenBucket
 from broker.quotas.usage_table import UsageTable
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from broker.monitoring.rate import Rate, SampleWindow, ThrottleTimes
 from broker.quotas.client_quotas import CONTROLLER_MUTATION, ClientQuotas
-from broker.quotas.rate import Rate, SampleWindow, ThrottleTimes
 from broker.quotas.token_bucket import TokenBucket
 from broker.quotas.usage_table import UsageTable
 from protocol.api import ApiKey

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from broker.monitoring.rate import Rate, SampleWindow, ThrottleTimes
 from broker.quotas.client_quotas import REQUEST, ClientQuotas, Quota
-from broker.quotas.rate import Rate, SampleWindow, ThrottleTimes
 from broker.quotas.usage_table import UsageTable
 from controller.image import QuotaEntity
 

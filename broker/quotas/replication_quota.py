@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from broker.quotas.rate import SampleWindow, SimpleRate
+from broker.monitoring.rate import SampleWindow, SimpleRate
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"

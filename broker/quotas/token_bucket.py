@@ -6,7 +6,7 @@ are ms of a monotonic clock and never go back.
 
 from __future__ import annotations
 
-from broker.quotas.rate import MAX_THROTTLE_MS, SampleWindow
+from broker.monitoring.rate import MAX_THROTTLE_MS, SampleWindow
 
 
 class TokenBucket:

@@ -8,6 +8,7 @@ from typing import TextIO
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
+_MAX_QUOTED = 256
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -20,6 +21,13 @@ def configure(level: str, style: str, stream: TextIO | None = None) -> None:
     root.setLevel(level.upper())
     # No formatter uses these, and each costs a call per record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
+def quoted(text: str) -> str:
+    """Return client-supplied text in quotation marks, in printable ASCII characters and cut."""
+    import json  # imported only for lines with clients' text, and for the JSON format
+
+    return json.dumps(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}...")
 
 
 class _TextFormatter(logging.Formatter):
@@ -35,7 +43,7 @@ class _JsonFormatter(logging.Formatter):
     """One object per line: time (ISO 8601, UTC), level, logger, message, and exception if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        import json  # imported only for the JSON format
+        import json  # as in `quoted`
 
         second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         event = {

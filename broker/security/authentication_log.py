@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 
-from broker.authorization.audit_log import quoted
-from broker.quotas.rate import Rate, SampleWindow
+from broker.monitoring.rate import Rate, SampleWindow
+from broker.runtime.log_output import quoted
 from broker.runtime.rate_limited_log import MOST_REPORTS, RateLimitedCounter
 
 DEFAULT_WINDOW = SampleWindow(2, 30_000)

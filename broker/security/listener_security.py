@@ -175,7 +175,7 @@ class ListenerSecurity:
         options = self._sasl_options.get(listener)
         if options is None:
             return dispatch, None
-        from broker.quotas.rate import SampleWindow
+        from broker.monitoring.rate import SampleWindow
         from broker.security.authentication_log import AuthenticationLog
         from broker.security.sasl_dispatcher import SaslDispatcher
 

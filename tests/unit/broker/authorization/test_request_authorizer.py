@@ -94,3 +94,10 @@ def test_each_type_of_resource_has_its_error(resource_type: AclResourceType) -> 
     error = authorization_error(resource_type)
     assert error.code is AUTHORIZATION_ERRORS[resource_type]
     assert error.message.endswith(" authorization failed.")
+
+
+def test_tokens_are_requested_for_oneself_and_with_create_tokens_for_others(rig: Rig) -> None:
+    rig.load("allow User:alice CREATE_TOKENS USER:User:bob", "deny User:* CREATE_TOKENS USER:User:carol")
+    owners = ("User:alice", "User:bob", "User:carol")
+    assert [rig.authorizer.may_request_tokens_for(ALICE, owner) for owner in owners] == [True, True, False]
+    assert rig.authorizer.refusals == 1

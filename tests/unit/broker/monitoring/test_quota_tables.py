@@ -5,9 +5,9 @@ from typing import Any
 
 from broker.monitoring.exposition import lines
 from broker.monitoring.quota_tables import TABLES
+from broker.monitoring.rate import SampleWindow
 from broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST
 from broker.quotas.quota_manager import QuotaManager
-from broker.quotas.rate import SampleWindow
 from broker.quotas.replication_quota import ReplicationQuota
 from controller.image import quota_entity
 

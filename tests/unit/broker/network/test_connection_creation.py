@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.monitoring.rate import SampleWindow
 from broker.network.connection import Connection
 from broker.quotas.connection_rates import ConnectionRates, RateLimits
-from broker.quotas.rate import SampleWindow
 from protocol.api import ApiKey
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest

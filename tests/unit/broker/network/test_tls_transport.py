@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from broker.monitoring.rate import SampleWindow
 from broker.network import tls_transport
 from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_protocol import DeferredResponse
 from broker.quotas.connection_rates import ConnectionRates, RateLimits
-from broker.quotas.rate import SampleWindow
 from broker.security.listener_tls import ListenerTls
 from controller.configs import BROKER_CONFIGS, parse_value
 from protocol.api import ApiKey

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.monitoring.rate import SampleWindow
 from broker.quotas.connection_rates import MAX_DELAY_MS, Admission, ConnectionRates, RateLimits
-from broker.quotas.rate import SampleWindow
 
 
 class Rates:

@@ -10,6 +10,7 @@ import pytest
 
 from broker.monitoring.exposition import lines
 from broker.monitoring.quota_tables import TABLES
+from broker.monitoring.rate import SampleWindow
 from broker.quotas.client_quotas import CONTROLLER_MUTATION
 from broker.quotas.controller_mutations import (
     STRICT_FROM,
@@ -17,7 +18,6 @@ from broker.quotas.controller_mutations import (
     MutationQuota,
     MutationUsage,
 )
-from broker.quotas.rate import SampleWindow
 from controller.image import quota_entity
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError

@@ -1,8 +1,8 @@
 import pytest
 
+from broker.monitoring.rate import SampleWindow
 from broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST
 from broker.quotas.quota_manager import QuotaManager
-from broker.quotas.rate import SampleWindow
 from controller.image import quota_entity
 
 WINDOW = SampleWindow(11, 1000)

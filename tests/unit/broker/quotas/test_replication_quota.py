@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.quotas.rate import SampleWindow, SimpleRate
+from broker.monitoring.rate import SampleWindow, SimpleRate
 from broker.quotas.replication_quota import ReplicationQuota, is_throttled
 
 WINDOW = SampleWindow(3, 1000)

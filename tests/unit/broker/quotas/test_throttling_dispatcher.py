@@ -10,11 +10,11 @@ import pytest
 from broker.authorization.audit_log import AuditLog
 from broker.authorization.request_authorizer import RequestAuthorizer
 from broker.dispatch import encode_response
+from broker.monitoring.rate import MAX_THROTTLE_MS, SampleWindow
 from broker.network.connection import Connection
 from broker.network.connection_protocol import DeferredResponse
 from broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST
 from broker.quotas.quota_manager import QuotaManager
-from broker.quotas.rate import MAX_THROTTLE_MS, SampleWindow
 from broker.quotas.throttling_dispatcher import ThrottlingDispatcher, with_throttle_time
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred

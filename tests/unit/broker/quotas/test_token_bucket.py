@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.quotas.rate import MAX_THROTTLE_MS, SampleWindow
+from broker.monitoring.rate import MAX_THROTTLE_MS, SampleWindow
 from broker.quotas.token_bucket import TokenBucket
 
 WINDOW = SampleWindow(11, 1000)

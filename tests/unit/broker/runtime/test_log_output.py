@@ -75,3 +75,9 @@ def test_traceback_keeps_its_lines() -> None:
     except RuntimeError:
         logging.getLogger("broker.test").exception("failed")
     assert stream.getvalue().endswith("\nRuntimeError: boom\n")
+
+
+def test_clients_text_is_quoted_in_printable_ascii_and_cut() -> None:
+    assert log_output.quoted('a"\n\u2028\x1b') == r'"a\"\n\u2028\u001b"'
+    assert log_output.quoted("x" * 256) == f'"{"x" * 256}"'
+    assert log_output.quoted("x" * 257) == f'"{"x" * 256}..."'

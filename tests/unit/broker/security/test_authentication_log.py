@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.quotas.rate import SampleWindow
+from broker.monitoring.rate import SampleWindow
 from broker.runtime.rate_limited_log import MOST_REPORTS
 from broker.security.authentication_log import AuthenticationLog
 

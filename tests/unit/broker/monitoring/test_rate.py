@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.quotas.rate import MAX_THROTTLE_MS, Rate, SampleWindow
+from broker.monitoring.rate import MAX_THROTTLE_MS, Rate, SampleWindow
 
 WINDOW = SampleWindow(11, 1000)
 
