@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.authorization.outcomes import complete
-from broker.handlers.delegation_tokens import is_allowed, refused_creation
+from broker.handlers.delegation_tokens import describe_delegation_token, is_allowed, refused_creation
 from controller.acls.acl import AclOperation, AclResourceType
 from controller.commands.delegation_tokens import owner_of
 from protocol.errors import ErrorCode
@@ -19,11 +18,9 @@ if TYPE_CHECKING:
     from broker.authorization.guards import Handle
     from broker.authorization.request_authorizer import RequestAuthorizer
     from broker.network.connection import RequestContext
+    from controller.delegation_tokens import DelegationToken
     from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-    from protocol.messages.describe_delegation_token import (
-        DescribeDelegationTokenRequest,
-        DescribeDelegationTokenResponse,
-    )
+    from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 
 _USER, _TOKEN = AclResourceType.USER, AclResourceType.DELEGATION_TOKEN
 
@@ -44,24 +41,16 @@ def guard_creation(
 
 def guard_description(
     authorizer: RequestAuthorizer,
-    handle: Handle,
+    _handle: Handle,
     server: Any,
     context: RequestContext,
     request: DescribeDelegationTokenRequest,
 ) -> Any:
     """Return the tokens that the client may see."""
+    tokens = authorizer.decisions(context, AclOperation.DESCRIBE, _TOKEN)
+    owners = authorizer.decisions(context, AclOperation.DESCRIBE_TOKENS, _USER)
 
-    def finish(response: DescribeDelegationTokenResponse) -> DescribeDelegationTokenResponse:
-        tokens = authorizer.decisions(context, AclOperation.DESCRIBE, _TOKEN)
-        owners = authorizer.decisions(context, AclOperation.DESCRIBE_TOKENS, _USER)
-        found = authorizer.image.delegation_tokens  # the versions of the response before 3 have no requester
-        response.tokens = [
-            token
-            for token in response.tokens
-            if found[token.token_id].may_be_seen_by(context.principal)
-            or tokens[token.token_id]
-            or owners[found[token.token_id].owner]
-        ]
-        return response
+    def may_see(token: DelegationToken) -> bool:
+        return token.may_be_seen_by(context.principal) or owners[token.owner] or tokens[token.token_id]
 
-    return complete(handle(server, context, request), finish)
+    return describe_delegation_token(server, context, request, may_see)

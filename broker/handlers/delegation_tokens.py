@@ -6,7 +6,7 @@ Behaviour
   controller listener with PLAINTEXT.
 - DELEGATION_TOKEN_AUTH_DISABLED without `delegation.token.secret.key`.
 - A broker refuses what it can; the controller decides (`controller.commands.delegation_tokens`). Every node has the
-  tokens in its metadata, and describes them, with their HMACs, by itself.
+  tokens in its metadata, and describes them, with their HMACs, by itself: in steps, as there may be very many.
 - Owner and renewers renew and expire a token. They see it, as do its requester, and clients with DESCRIBE on it or with
   DESCRIBE_TOKENS on its owner. To request a token for another owner takes CREATE_TOKENS on it
   (`broker.authorization.delegation_tokens`).
@@ -18,9 +18,10 @@ Version notes
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from broker.network.listeners import PLAINTEXT, uses_sasl
+from broker.runtime.cooperative import start_steps
 from controller.acls.acl import ANONYMOUS
 from controller.commands.delegation_tokens import create_delegation_token as create
 from controller.commands.delegation_tokens import creation_response, has_valid_renewers, owner_of
@@ -34,21 +35,25 @@ from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.primitives import uuid_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from broker.broker_server import BrokerServer
     from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
     from broker.settings import Settings
     from broker.shared_server import RoleServer
-    from controller.delegation_tokens import DelegationToken
+    from controller.delegation_tokens import DelegationToken, TokenHmacs
     from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
     from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
     from protocol.schema import Message
+    from storage.steps import Steps
+
+    MaySee: TypeAlias = Callable[[DelegationToken], bool]
 
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _REQUESTER_FROM_VERSION = 3
 _NO_TIMESTAMP = -1
+_TOKENS_A_STEP = 200
 
 _Token = DescribeDelegationTokenResponse.Token
 _Changed = TypeVar("_Changed", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
@@ -136,9 +141,15 @@ def own_expiry(
 
 
 def describe_delegation_token(
-    server: RoleServer, context: RequestContext, request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse:
-    """Return the tokens of which a wanted principal is owner, requester or renewer; all if the request names none."""
+    server: RoleServer,
+    context: RequestContext,
+    request: DescribeDelegationTokenRequest,
+    may_see: MaySee | None = None,
+) -> DescribeDelegationTokenResponse | Awaitable[DescribeDelegationTokenResponse]:
+    """Return the tokens of which a wanted principal is owner, requester or renewer; all if the request names none.
+
+    If there is `may_see`, return only those for which it returns True.
+    """
     if not is_allowed(server.settings, context):
         raise KafkaError(_NOT_ALLOWED)
     hmacs = server.token_rules.hmacs
@@ -150,13 +161,17 @@ def describe_delegation_token(
         else {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
     )
     has_requester = context.api_version >= _REQUESTER_FROM_VERSION
-    return DescribeDelegationTokenResponse(
-        tokens=[
-            _described(token, hmacs.of(token.token_id), has_requester=has_requester)
-            for token in server.image.delegation_tokens.values()
-            if wanted is None or any(map(token.may_be_seen_by, wanted))
-        ]
-    )
+
+    def describe(tokens: Iterable[DelegationToken], hmacs: TokenHmacs) -> Steps[DescribeDelegationTokenResponse]:
+        found = []
+        for number, token in enumerate(tokens, 1):
+            if number % _TOKENS_A_STEP == 0:
+                yield None
+            if (wanted is None or any(map(token.may_be_seen_by, wanted))) and (may_see is None or may_see(token)):
+                found.append(_described(token, hmacs.of(token.token_id), has_requester=has_requester))
+        return DescribeDelegationTokenResponse(tokens=found)
+
+    return start_steps(describe(server.image.delegation_tokens.values(), hmacs), server.loop)
 
 
 def is_allowed(settings: Settings, context: RequestContext) -> bool:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from broker.authorization.delegation_tokens import guard_description
+from broker.handlers.delegation_tokens import describe_delegation_token
+from broker.network.connection import RequestContext
+from controller.delegation_tokens import TokenHmacs
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from protocol.records.metadata import DelegationTokenRecord
 from tests.unit.broker.guarded_node import ALICE, GuardedNode
 from tests.unit.broker.handlers.test_delegation_tokens import BOB, CAROL, create, principals, shown
 
@@ -36,3 +45,47 @@ def test_a_client_sees_tokens_of_its_own_to_renew_and_by_entries(guarded: Guarde
     assert shown(guarded, "User:dave") == [requested]
     guarded.add("allow User:carol DESCRIBE_TOKENS USER:User:bob")
     assert shown(guarded, CAROL) == [renewed, others, requested]
+
+
+def test_only_the_tokens_that_a_client_may_see_are_described(
+    guarded: GuardedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = create(guarded).token_id
+    for _ in range(5):
+        create(guarded, principal=BOB)
+    hashed: list[str] = []
+    of = TokenHmacs.of
+
+    def counted(self: TokenHmacs, token_id: str) -> bytes:
+        hashed.append(token_id)
+        return of(self, token_id)
+
+    monkeypatch.setattr(TokenHmacs, "of", counted)
+    assert shown(guarded, CAROL) == []
+    assert hashed == []
+    assert shown(guarded, ALICE) == [mine]
+    assert hashed == [mine]
+
+
+def test_many_tokens_are_described_in_steps(guarded: GuardedNode) -> None:
+    records = [
+        DelegationTokenRecord(
+            owner=ALICE if number % 2 else BOB,
+            requester=BOB,
+            renewers=[],
+            issue_timestamp=0,
+            max_timestamp=1 << 60,
+            expiration_timestamp=1 << 60,
+            token_id=str(number),
+        )
+        for number in range(2000)
+    ]
+    guarded.node.commit(*records)
+    context = RequestContext(ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, 1, None, 1, "SASL", "127.0.0.1", ALICE)
+    request = DescribeDelegationTokenRequest(owners=None)
+    handle = describe_delegation_token
+    pending = guard_description(guarded.authorizer, handle, guarded.node.broker, context, request)
+    assert not hasattr(pending, "tokens")
+    mine = [str(number) for number in range(1, 2000, 2)]
+    assert [token.token_id for token in guarded.node.wait(pending).tokens] == mine
+    assert shown(guarded, ALICE) == mine
