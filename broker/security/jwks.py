@@ -16,9 +16,11 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, KeySet
 
 from broker.network.listeners import is_loopback
+from broker.runtime.log_output import quoted
+from broker.runtime.rate_limited_log import LogOnce
 from broker.security.security_error import SecurityError
 from storage.disk import Disk, reason
 
@@ -67,6 +69,7 @@ class Jwks:
         self._read_at_s = float("-inf")
         self._wait_s = 0.0
         self._is_key_missing = False
+        self._unusable = LogOnce()
 
     def keys(self) -> KeySet:
         """Return the keys that were read last; none before `load`, so that no token is accepted."""
@@ -108,23 +111,41 @@ class Jwks:
             late.cancel()
             reading.give_up()  # if the node stops: a process ends only once its threads have
         if data != self._data:
-            self._keys = parse_jwks(data)
+            self._keys = parse_jwks(data, self._log_unusable)
             if self._data:
                 _log.info("Tokens are verified by the %d keys that were read now", len(self._keys.keys))
             self._data = data
         self._wait_s = self._times.refresh_s
 
+    def _log_unusable(self, why: str) -> None:
+        if self._unusable.should_log(why):
+            _log.warning("Ignoring a key that cannot be used: %s=%s: %s", _SETTING, self._url, why)
 
-def parse_jwks(data: bytes) -> KeySet:
-    """Return the public keys for signatures in a JWKS; ValueError if there are none."""
+
+def parse_jwks(data: bytes, on_unusable: Callable[[str], None]) -> KeySet:
+    """Return the public keys for signatures in a JWKS; ValueError if there are none.
+
+    Keys that cannot be used, as those of an unknown curve, are left out (RFC 7517, section 5): `on_unusable` is called
+    with the reason of each. Keys of other types and uses are left out without one.
+    """
     try:
         found: Any = json.loads(data)
-        keys = [key for key in found["keys"] if key.get("kty") in _KEY_TYPES and key.get("use", "sig") == "sig"]
-        if keys:
-            return KeySet.import_key_set({"keys": keys})
-    except Exception as error:  # whatever a damaged file makes the library raise
+        listed = list(found["keys"])
+    except Exception as error:  # whatever damaged text makes the decoder raise
         raise ValueError(f"it is not a JWKS: {type(error).__name__}") from None
-    raise ValueError("it has no public key for signatures")
+    keys = []
+    for each in listed:
+        try:
+            if each.get("kty") in _KEY_TYPES and each.get("use", "sig") == "sig":
+                key = JWKRegistry.import_key(each)
+                key.get_op_key("verify")  # raises if `key_ops` has others only
+                keys.append(key)
+        except Exception as error:  # whatever a damaged key makes the library raise
+            name = each.get("kid", "") if isinstance(each, dict) else ""
+            on_unusable(f"kid={quoted(str(name))}: {quoted(f'{type(error).__name__}: {error}')}")
+    if not keys:
+        raise ValueError("it has no public key for signatures")
+    return KeySet(keys)
 
 
 class _Download:

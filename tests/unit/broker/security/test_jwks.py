@@ -25,6 +25,8 @@ from tests.certificates import Certificates
 from tests.tokens import IdentityProvider
 
 TIMES = JwksTimes(3600.0, 0.1, 10.0)
+RSA = RSAKey.generate_key(2048).as_dict(private=False)
+EC: dict[str, object] = {**ECKey.generate_key("P-256").as_dict(private=False), "kid": "bad"}
 
 
 def ids(jwks: Jwks) -> list[str | None]:
@@ -277,7 +279,70 @@ def test_an_answer_that_is_not_http_is_no_source_of_keys(answer: bytes, caplog: 
 )
 def test_set_without_public_keys_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not a JWKS|no public key"):
-        parse_jwks(data)
+        parse_jwks(data, unexpected)
+
+
+def unexpected(why: str) -> None:
+    raise AssertionError(why)
+
+
+GOOD = {"kty": "RSA", "kid": "good", "n": RSA["n"], "e": RSA["e"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        (EC | {"crv": "P-999"}, "P-999"),
+        (EC | {"key_ops": ["verify", "odd"]}, "'key_ops' must be one of"),
+        (EC | {"key_ops": ["sign"]}, "Unsupported key_op 'verify'"),
+        (EC | {"x": "!"}, "Error"),
+        ({"kty": "EC", "kid": "bad"}, "'crv' is required"),
+        (GOOD | {"kid": "bad", "n": "AQ"}, "ValueError"),
+        (GOOD | {"kid": 7}, "'kid' must be a str"),
+        ("no object", "AttributeError"),
+        (None, "AttributeError"),
+    ],
+)
+def test_keys_that_cannot_be_used_are_left_out_and_the_others_used(key: object, why: str) -> None:
+    reasons: list[str] = []
+    for keys in ([key, GOOD], [GOOD, key]):
+        found = parse_jwks(json.dumps({"keys": keys}).encode(), reasons.append)
+        assert [each.kid for each in found.keys] == ["good"]
+    assert [why in each for each in reasons] == [True, True]
+    with pytest.raises(ValueError, match="no public key for signatures"):
+        parse_jwks(json.dumps({"keys": [key]}).encode(), reasons.append)
+
+
+def test_keys_for_other_uses_are_left_out_without_a_reason() -> None:
+    others = [EC | {"use": "enc"}, {"kty": "oct", "k": "c2VjcmV0"}, {"kty": "later"}, {"kty": ["RSA"]}, {}]
+    found = parse_jwks(json.dumps({"keys": [*others, GOOD]}).encode(), unexpected)
+    assert [key.kid for key in found.keys] == ["good"]
+
+
+def test_a_key_that_cannot_be_used_is_logged_once_and_withdrawn_keys_are_not_kept_for_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys.json"
+
+    def write(*keys: object) -> None:
+        path.write_text(json.dumps({"keys": keys}))
+
+    async def check() -> None:
+        loop = asyncio.get_running_loop()
+        jwks = Jwks(path.as_uri(), TIMES, OsDisk())
+        write(GOOD | {"kid": "withdrawn"}, GOOD, EC | {"crv": "P-999"})
+        await jwks.load(loop)
+        assert ids(jwks) == ["withdrawn", "good"]
+        write(EC | {"crv": "P-999"}, GOOD)
+        await jwks.refresh(loop)
+        assert ids(jwks) == ["good"]
+
+    asyncio.run(check())
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line == (
+        "Ignoring a key that cannot be used: sasl.oauthbearer.jwks.endpoint.url="
+        f"""{path.as_uri()}: kid="bad": "KeyError: 'P-999'\""""
+    )
 
 
 def test_only_a_regular_file_of_limited_size_is_a_source_of_keys(tmp_path: Path) -> None:
@@ -335,7 +400,7 @@ def test_keys_are_the_public_ones_for_signatures() -> None:
     )
 
     def parsed(*keys: Key) -> KeySet:
-        return parse_jwks(json.dumps(KeySet(list(keys)).as_dict(private=False)).encode())
+        return parse_jwks(json.dumps(KeySet(list(keys)).as_dict(private=False)).encode(), unexpected)
 
     assert [key.kid for key in parsed(*others, *usable).keys] == ["rsa", "ec", "okp"]
     for key in others:

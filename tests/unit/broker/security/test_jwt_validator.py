@@ -22,7 +22,7 @@ EXPECTED = JwtExpectations(ISSUER, ["other", AUDIENCE], clock_skew_s=30, user_cl
 
 
 def validator(expected: JwtExpectations = EXPECTED, on_unknown_key: Callable[[], None] = lambda: None) -> JwtValidator:
-    keys = parse_jwks(PROVIDER.jwks.encode())
+    keys = parse_jwks(PROVIDER.jwks.encode(), pytest.fail)
     return JwtValidator(expected, lambda: keys, on_unknown_key)
 
 
