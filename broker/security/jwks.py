@@ -186,9 +186,12 @@ class _Download:
                 socket.socket.shutdown(each, socket.SHUT_RDWR)  # that of TLS sockets would change what is being read
 
     def _opener(self) -> OpenerDirector:
-        """Return an opener that follows no redirection, and whose sockets are known here."""
+        """Return an opener that follows no redirection, and whose sockets are known here.
+
+        HTTPS may use the proxy in `https_proxy`, which cannot replace the keys; plain HTTP stays on this machine.
+        """
         from http.client import HTTPConnection, HTTPSConnection
-        from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, build_opener
+        from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
         sockets = self._sockets
 
@@ -214,7 +217,8 @@ class _Download:
             def https_open(self, request: Any) -> Any:
                 return self.do_open(Encrypted, request)
 
-        return build_opener(NoRedirects, Http, Https)
+        proxies = ProxyHandler() if urlsplit(self._url).scheme == "https" else ProxyHandler({})
+        return build_opener(proxies, NoRedirects, Http, Https)
 
 
 class _KeyFile:

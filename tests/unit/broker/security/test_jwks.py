@@ -41,6 +41,8 @@ def served(answer: Callable[[BaseHTTPRequestHandler], None], certificate: Path |
         def do_GET(self) -> None:
             answer(self)
 
+        do_CONNECT = do_GET  # noqa: N815 - the name of http.server
+
         def log_message(self, *_: object) -> None: ...
 
     class Server(HTTPServer):
@@ -222,6 +224,61 @@ def test_server_that_does_not_answer_is_reported_with_the_limit(monkeypatch: pyt
                 await Jwks(url, TIMES, OsDisk()).load(asyncio.get_running_loop())
 
     asyncio.run(check())
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for scheme in ("http", "https", "all", "no"):
+        for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
+            monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_plain_http_on_this_machine_uses_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested: list[str] = []
+
+    def other(request: BaseHTTPRequestHandler) -> None:
+        requested.append(request.path)
+        request.send_error(502)
+
+    async def check(url: str) -> None:
+        jwks = Jwks(url, TIMES, OsDisk())
+        await jwks.load(asyncio.get_running_loop())
+        assert ids(jwks) == ["first"]
+
+    with served(other) as proxy, served(of_first) as url:
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(name, proxy)
+        asyncio.run(check(url))
+    assert requested == []
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_https_uses_the_proxy_of_the_environment_except_for_hosts_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = Certificates(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.trusted))
+    requested: list[tuple[str, str]] = []
+
+    def refuse(request: BaseHTTPRequestHandler) -> None:
+        requested.append((request.command, request.path))
+        request.send_error(403)
+
+    async def check(url: str) -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(SecurityError, match=r"jwks.endpoint.url=https://.*403"):
+            await Jwks(url, TIMES, OsDisk()).load(loop)
+        monkeypatch.setenv("no_proxy", "example.com,127.0.0.1")
+        jwks = Jwks(url, TIMES, OsDisk())
+        await jwks.load(loop)
+        assert ids(jwks) == ["first"]
+
+    with served(refuse) as proxy, served(of_first, certificates.issue("server", "127.0.0.1")) as url:
+        monkeypatch.setenv("https_proxy", proxy)
+        asyncio.run(check(url))
+        address = url.removeprefix("https://").removesuffix("/keys")
+    assert requested == [("CONNECT", address)]
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
