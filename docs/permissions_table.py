@@ -35,8 +35,8 @@ def table() -> str:
         if route.requires_on_controller:
             needed = f"{needed}{'; ' if needed else ''}on a controller: {_list(route.requires_on_controller)}"
         if needed:
-            rows.append(f"| {APIS[key].name} | {needed} |\n")
-    return "| API | Operations |\n|---|---|\n" + "".join(rows)
+            rows.append(f"| {APIS[key].name} | {needed} |{' controller' if route.forwarded else ''} |\n")
+    return "| API | Operations | Forwarded to |\n|---|---|---|\n" + "".join(rows)
 
 
 def _list(requirements: Requirements) -> str:

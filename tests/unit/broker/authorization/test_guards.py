@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from broker.network.connection import RequestContext
+from broker.routes import FORWARDED, ROUTES
 from protocol.api import APIS, ApiKey
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.primitives import ZERO_UUID
 from protocol.records.principal import ForwardedPrincipal, encode_principal
 from tests.authorization.matrix import ADMIN
+from tests.authorization.requests import REQUESTS, SECOND_OTHER_TOPIC, UNKNOWN_ID, Target
 from tests.unit.broker.guarded_node import GuardedNode
 
 TOPIC_REFUSED, GROUP_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -209,3 +212,33 @@ def test_entries_that_a_client_creates_take_effect(guarded: GuardedNode) -> None
     [deleted] = acls(guarded, ApiKey.DELETE_ACLS, filters=[every | {"principal_filter": "User:bob"}]).filter_results
     assert [one.principal for one in deleted.matching_acls] == ["User:bob"]
     assert len(guarded.node.image.acls) == 1
+
+
+@pytest.mark.parametrize("key", sorted(FORWARDED))
+def test_a_forwarded_request_is_authorized_by_the_controller_only(
+    guarded: GuardedNode, monkeypatch: pytest.MonkeyPatch, key: ApiKey
+) -> None:
+    """The broker that forwards it refuses only tokens for another owner itself."""
+    forwarded: list[int] = []
+
+    async def forward(context: RequestContext, *_: object) -> None:
+        forwarded.append(context.api_key)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+    version = APIS[key].max_version
+    target = Target({SECOND_OTHER_TOPIC: UNKNOWN_ID}, "broker", may_delete=False)
+    of_a_token = {
+        "hmac": b"h",
+        "renew_period_ms" if key is ApiKey.RENEW_DELEGATION_TOKEN else "expiry_time_period_ms": 1,
+    }
+    fields = REQUESTS[key](version, target) if key in REQUESTS else of_a_token
+    with monkeypatch.context() as patched:
+        patched.setattr(guarded.node.broker.controller_channel, "forward", forward)
+        guarded.ask(key, version, **fields)
+    is_refused = key is ApiKey.CREATE_DELEGATION_TOKEN
+    assert forwarded == ([] if is_refused else [key])
+    assert guarded.authorizer.refusals == is_refused
+    if ROUTES[key].requires:
+        before = guarded.authorizer.refusals
+        guarded.ask(key, version, listener_type="controller", **fields)
+        assert guarded.authorizer.refusals > before
