@@ -8,12 +8,12 @@ to that listener of other nodes. They can be altered while the broker runs. Kafk
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.security.callback_handlers import check_callback_handler
-from broker.security.jaas import LoginModule, parse_jaas
 from broker.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient, PlainServer, ServerMechanism
@@ -21,6 +21,8 @@ from broker.security.scram import ScramClient, ScramServer
 from broker.security.scram_decoys import ScramDecoys
 from broker.security.security_error import SecurityError
 from broker.security.token_credentials import TokenCredentials
+from controller.configs.definition import ConfigError
+from controller.configs.jaas import JAAS, LOGIN_MODULES, LoginModule, login_module
 from controller.image import MetadataImage
 from controller.scram import SCRAM_BY_NAME, ScramCredential, ScramMechanism
 from storage.disk import Disk
@@ -29,17 +31,13 @@ if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.security.listener_oauthbearer import ListenerOAuthBearer
 
-_JAAS = "sasl.jaas.config"
 _REAUTHENTICATION = "connections.max.reauth.ms"
-_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_MODULES = {
-    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
-    **dict.fromkeys(SCRAM_BY_NAME, _SCRAM_MODULE),
-}
 GSSAPI = "GSSAPI"
 _USER = "user_"
-_BETWEEN_NODES = tuple(_MODULES)
+_BETWEEN_NODES = tuple(LOGIN_MODULES)
 SUPPORTED = (*_BETWEEN_NODES, OAUTHBEARER)
+
+_log = logging.getLogger("broker.security")
 
 
 class ListenerSasl:
@@ -106,6 +104,14 @@ class ListenerSasl:
             return PlainClient(options["username"], options["password"])
         return ScramClient(SCRAM_BY_NAME[mechanism], options["username"], options["password"], self._new_nonce())
 
+    def reload(self) -> None:
+        """Read the login modules in use again, after an alteration; log those that cannot be used."""
+        for mechanism in tuple(self._parsed):
+            try:
+                self._login_module(mechanism, "...")
+            except SecurityError as error:
+                _log.error("A login module was removed: %s", error)
+
     def _mechanisms(self) -> list[str]:
         """Return the enabled mechanisms that can be used: an alteration may have added others."""
         usable = SUPPORTED if self.oauthbearer is not None else _BETWEEN_NODES
@@ -152,23 +158,29 @@ class ListenerSasl:
         return value
 
     def _setting(self, mechanism: str) -> str:
-        return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.{_JAAS}"
+        return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.{JAAS}"
 
     def _login_module(self, mechanism: str, needed: str) -> LoginModule:
         """Return the login module of a mechanism; `SecurityError` if there is none, or another than the mechanism's.
 
-        `needed` has the options that it should have.
+        `needed` has the options that it should have. If an alteration that no controller has checked makes the setting
+        invalid, the last valid login module stays in use.
         """
-        setting, expected = self._setting(mechanism), _MODULES[mechanism]
-        text = self._dynamic_config.own_of_listener(self._listener, f"{mechanism.lower()}.{_JAAS}")
+        setting = self._setting(mechanism)
+        text = self._dynamic_config.own_of_listener(self._listener, f"{mechanism.lower()}.{JAAS}")
         if text is None:
-            raise SecurityError(
-                f"{setting} is not set (JAAS files are not read); set it to: {expected} required {needed};"
-            )
+            self._parsed.pop(mechanism, None)
+            instead = f"{LOGIN_MODULES[mechanism]} required {needed};"
+            raise SecurityError(f"{setting} is not set (JAAS files are not read); set it to: {instead}")
         before = self._parsed.get(mechanism)
-        if before is None or before[0] != text:
-            module = parse_jaas(setting, text)
-            if module.name != expected:
-                raise SecurityError(f"{setting}: the login module of {mechanism} is {expected}")
-            before = self._parsed[mechanism] = text, module
-        return before[1]
+        if before is not None and before[0] == text:
+            return before[1]
+        try:
+            module = login_module(setting, mechanism, text)
+        except ConfigError as error:
+            if before is None:
+                raise SecurityError(str(error)) from None
+            _log.error("A new login module is invalid; the old one stays in use: %s", error)
+            module = before[1]
+        self._parsed[mechanism] = text, module
+        return module

@@ -3,7 +3,7 @@
 Everything is read at the start, so that a start with a missing certificate fails. When `ssl.*` settings are altered, or
 a key store file has changed, new connections use the new certificates, and established ones stay as they are. If those
 are invalid, or name another broker (`broker.security.certificate_names`), the old ones stay in use and an error is
-logged.
+logged. The same goes for altered users and passwords of PLAIN that are invalid.
 
 A node without secure listeners imports nothing of TLS.
 """
@@ -101,16 +101,15 @@ class ListenerSecurity:
         if self.has_tls:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
+        if self._sasl:
+            self._dynamic_config.on_change([_JAAS], self._reload_logins)
 
     def check(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates; `node_listeners` are those at which this node connects to others.
 
         `SecurityError` if settings or files are invalid.
         """
-        for name, text in self._dynamic_config.of_listeners(_JAAS).items():
-            from broker.security.jaas import parse_jaas
-
-            parse_jaas(name, text)
+        self._check_jaas()
         for endpoint in self._settings.listeners:
             if uses_sasl(endpoint.security_protocol):
                 self._sasl_options[endpoint.listener] = self._load_sasl(endpoint.listener)
@@ -228,6 +227,21 @@ class ListenerSecurity:
     @property
     def _has_other_controllers(self) -> bool:
         return self._settings.is_controller and len(self._settings.voters) > 1
+
+    def _check_jaas(self) -> None:
+        """Raise `SecurityError` if a login module cannot be read, whatever its listener."""
+        for name, text in self._dynamic_config.of_listeners(_JAAS).items():
+            from controller.configs.definition import ConfigError
+            from controller.configs.jaas import parse_jaas
+
+            try:
+                parse_jaas(name, text)
+            except ConfigError as error:
+                raise SecurityError(str(error)) from None
+
+    def _reload_logins(self) -> None:
+        for sasl in self._sasl.values():
+            sasl.reload()
 
     def _load_sasl(self, listener: str) -> SaslOptions:
         with _naming(listener):

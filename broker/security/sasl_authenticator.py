@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from broker.network.connection import Connection
 from broker.security.sasl_mechanisms import AuthenticationError, MechanismError, ServerMechanism
+from broker.security.security_error import SecurityError
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader
@@ -58,7 +59,7 @@ class SaslOptions(NamedTuple):
 
     mechanisms: Callable[[], Sequence[str]]
     new_mechanism: Callable[[str], ServerMechanism]
-    """Returns the broker's side of one of the enabled mechanisms."""
+    """Returns the broker's side of one of the enabled mechanisms; `SecurityError` if its settings are invalid now."""
     max_reauthentication_ms: Callable[[str], int]
     """Returns `connections.max.reauth.ms` of a mechanism."""
 
@@ -141,21 +142,24 @@ class SaslAuthenticator:
         self.state = State.HANDSHAKE
 
     def handshake(self, version: int, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-        """Return the response to SaslHandshake; `SaslError` if the mechanism is not enabled."""
+        """Return the response to SaslHandshake; `SaslError` if the mechanism is not enabled or cannot be used."""
         mechanisms = list(self._options.mechanisms())
         if request.mechanism not in mechanisms:
-            response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-            raise SaslError("Unsupported SASL mechanism", response, mechanism=request.mechanism)
-        self.takes_bare_tokens = version == 0
-        self.state = State.AUTHENTICATE
+            raise SaslError("Unsupported SASL mechanism", _unsupported(mechanisms), mechanism=request.mechanism)
         if self._name and self._name != request.mechanism:
             self._mechanism = _Refusing(
                 f"SASL mechanism '{request.mechanism}' requested by client is not supported for re-authentication of "
                 f"mechanism '{self._name}'"
             )
         else:
-            self._mechanism = self._options.new_mechanism(request.mechanism)
+            try:
+                self._mechanism = self._options.new_mechanism(request.mechanism)
+            except SecurityError as error:  # of settings that were altered since the start
+                others = [name for name in mechanisms if name != request.mechanism]
+                raise SaslError(str(error), _unsupported(others), mechanism=request.mechanism) from None
             self._name = request.mechanism
+        self.takes_bare_tokens = version == 0
+        self.state = State.AUTHENTICATE
         return SaslHandshakeResponse(mechanisms=mechanisms)
 
     def authenticate(self, request: SaslAuthenticateRequest, now_s: float) -> SaslAuthenticateResponse:
@@ -220,6 +224,10 @@ class _Refusing:
 
     def respond(self, token: bytes) -> bytes:  # noqa: ARG002
         raise AuthenticationError(self._why)
+
+
+def _unsupported(mechanisms: list[str]) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
 
 
 def _failed(message: str) -> SaslAuthenticateResponse:

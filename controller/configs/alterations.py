@@ -6,6 +6,7 @@ from controller.configs.broker import BROKER_CONFIGS
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigError, UpdateMode, parse_value
 from controller.configs.effective import StaticSettings, effective_broker_config
+from controller.configs.jaas import check_jaas
 from controller.configs.listener_names import is_listener_setting, without_listener
 from controller.image import MetadataImage
 
@@ -53,6 +54,7 @@ def check_alterations(
         definition = BROKER_CONFIGS.get(without_listener(name))
         if definition is not None and parse_value(definition, text) == 0 and definition.name in _NOT_ZERO:
             raise ConfigError(f"Invalid {definition.name} 0")
+    check_jaas(values)
     check_conflicts(lambda name: effective_broker_config(altered, settings, name))
     for name in _THREAD_COUNTS:
         before, after = (effective_broker_config(known, settings, name) for known in (image, altered))

@@ -41,7 +41,6 @@ PURE_IN_BROKER = (
     "broker/monitoring/topic_stats.py",
     "broker/security/distinguished_name.py",
     "broker/security/ssl_principal_mapper.py",
-    "broker/security/jaas.py",
     "broker/security/security_error.py",
     "broker/security/sasl_authenticator.py",
     "broker/security/sasl_mechanisms.py",

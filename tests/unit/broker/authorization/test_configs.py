@@ -9,6 +9,7 @@ import pytest
 from broker.runtime import loggers
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from tests.authorization.matrix import ADMIN
 from tests.unit.broker.guarded_node import GuardedNode
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -132,3 +133,15 @@ def test_security_settings_are_checked_only_for_a_client_that_may_alter_them(gua
     assert altered() == CLUSTER_REFUSED
     guarded.add("allow User:alice ALTER_CONFIGS CLUSTER:kafka-cluster")
     assert altered() == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+def test_login_modules_are_checked_on_controller_listeners_too(guarded: GuardedNode, key: ApiKey) -> None:
+    """A request to a controller passes by the broker whose settings it alters (KIP-919)."""
+    name = "listener.name.sasl.plain.sasl.jaas.config"
+    wanted = [{"resource_type": BROKER, "resource_name": "1", "configs": [{"name": name, "value": 'hidden "'}]}]
+    response = guarded.ask(key, 1, principal=ADMIN, listener_type="controller", resources=wanted, validate_only=False)
+    (result,) = response.responses
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == f"{name}: invalid at character 7; is a quotation mark missing?"
+    assert guarded.node.image.configs(BROKER, "1") == {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import socket
@@ -14,6 +15,7 @@ import pytest
 from broker.network.connection import Connection
 from broker.security.listener_security import METRICS
 from broker.security.sasl_dispatcher import SaslDispatcher
+from broker.security.sasl_mechanisms import AuthenticationError
 from broker.security.scram import ScramServer
 from broker.security.security_error import SecurityError
 from controller.delegation_tokens import TokenHmacs
@@ -509,3 +511,70 @@ def test_keys_of_tokens_are_read_again_only_when_they_are_due(tmp_path: Path) ->
             assert [key.kid for key in jwks.keys().keys] == [kid]
 
     asyncio.run(check())
+
+
+def test_altered_login_module_that_is_invalid_leaves_the_last_valid_one_in_use(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """This node's controllers refuse such an alteration; those of other programs may not."""
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    security, dynamic_config = listener_security(
+        **{
+            "listeners": "SASL_PLAINTEXT://:1",
+            "sasl.enabled.mechanisms": "PLAIN",
+            name: f'{plain} user_alice="first";',
+        }
+    )
+    security.load([])
+    image = MetadataImage(cluster_id="c")
+
+    def alter(text: str | None) -> list[str]:
+        nonlocal image
+        caplog.clear()
+        record = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="1", name=name, value=text)
+        before, image = image, apply_records(image, [record], offset=1, epoch=1)
+        dynamic_config.apply(before, image, [record])
+        return [line.getMessage() for line in caplog.records]
+
+    def is_accepted(password: str) -> bool:
+        mechanism = security._sasl_options["SASL_PLAINTEXT"].new_mechanism("PLAIN")
+        with contextlib.suppress(AuthenticationError):
+            mechanism.respond(f"\0alice\0{password}".encode())
+        return mechanism.user == "alice"
+
+    assert is_accepted("first")
+    assert alter(f'{plain} user_alice="second";') == []
+    (line,) = alter('this is no jaas "hidden"')
+    assert line.startswith(f"A new login module is invalid; the old one stays in use: {name}: ")
+    assert "hidden" not in line
+    assert [is_accepted("first"), is_accepted("second")] == [False, True]
+    assert alter("com.example.Login required;") == [
+        f"A new login module is invalid; the old one stays in use: {name}: the login module of PLAIN is {plain[:-9]}"
+    ]
+    caplog.clear()
+    assert [is_accepted("first"), is_accepted("second")] == [False, True]
+    assert caplog.records == []
+    assert alter(f'{plain} user_alice="third";') == []
+    assert [is_accepted("second"), is_accepted("third")] == [False, True]
+
+
+def test_login_module_that_is_removed_is_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    security, dynamic_config = listener_security(
+        **{"listeners": "SASL_PLAINTEXT://:1", "sasl.enabled.mechanisms": "PLAIN"}
+    )
+    added = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="1", name=name, value=f"{plain};")
+    before = apply_records(MetadataImage(cluster_id="c"), [added], offset=1, epoch=1)
+    dynamic_config.load(before)
+    security.load([])
+    for text in (None, "this is no jaas"):
+        record = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="1", name=name, value=text)
+        image = apply_records(before, [record], offset=2, epoch=1)
+        dynamic_config.apply(before, image, [record])
+        before = image
+        with pytest.raises(SecurityError, match=f"^{name}"):
+            security._sasl_options["SASL_PLAINTEXT"].new_mechanism("PLAIN")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"A login module was removed: {name} is not set")

@@ -15,6 +15,7 @@ from broker.security.authentication_log import AuthenticationLog
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_dispatcher import SaslDispatcher
 from broker.security.sasl_mechanisms import PlainServer
+from broker.security.security_error import SecurityError
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader
@@ -379,3 +380,33 @@ def test_connection_may_end_while_a_refusal_is_delayed(run: Run, serving: Servin
 
     run(steps())
     assert unhandled == []
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_mechanism_whose_settings_became_invalid_is_refused_with_a_line_that_names_the_setting(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture, version: int
+) -> None:
+    log = AuthenticationLog("SASL")
+
+    def broken(_mechanism: str) -> PlainServer:
+        raise SecurityError("listener.name.sasl.plain.sasl.jaas.config is not set")
+
+    def made(dispatch: Any) -> SaslDispatcher:
+        options = SaslOptions(lambda: ("PLAIN", "OTHER"), broken, lambda _: 0)
+        return SaslDispatcher(dispatch, options, asyncio.get_running_loop(), failure_delay_s=0.0, log=log)
+
+    async def steps() -> None:
+        async with serving(sasl=made) as served:
+            for _ in range(3):
+                client = await served.connect()
+                answer = await handshake(client, version=version)
+                assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+                assert answer.mechanisms == ["OTHER"]
+                assert await client.closed()
+
+    run(steps())
+    assert log.failed == 3
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == [
+        'Refused authentication: user="" host="127.0.0.1" listener=SASL mechanism="PLAIN" '
+        'reason="listener.name.sasl.plain.sasl.jaas.config is not set"'
+    ]

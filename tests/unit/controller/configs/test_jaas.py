@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.security.jaas import parse_jaas
-from broker.security.security_error import SecurityError
+from controller.configs.definition import ConfigError
+from controller.configs.jaas import check_jaas, parse_jaas
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -38,6 +38,34 @@ def test_each_flag_is_accepted_and_blanks_around_the_text_are_ignored(flag: str)
     ],
 )
 def test_invalid_text_is_refused_without_its_secrets(text: str, message: str) -> None:
-    with pytest.raises(SecurityError, match=message) as refused:
+    with pytest.raises(ConfigError, match=message) as refused:
         parse_jaas("setting", text)
     assert "secret" not in str(refused.value)
+
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("listener.name.a.plain.sasl.jaas.config", f'{MODULE} required user_a="p";', ""),
+        ("listener.name.a.scram-sha-512.sasl.jaas.config", f"{SCRAM} required;", ""),
+        ("listener.name.a.plain.sasl.jaas.config", "this is no jaas", "plain.sasl.jaas.config: write it as"),
+        ("listener.name.a.plain.sasl.jaas.config", f"{SCRAM} required;", f"the login module of PLAIN is {MODULE}"),
+        ("listener.name.a.scram-sha-256.sasl.jaas.config", f"{MODULE} required;", "login module of SCRAM-SHA-256 is"),
+        # A mechanism whose module the broker does not use, and none.
+        ("listener.name.a.oauthbearer.sasl.jaas.config", "com.example.Login required;", ""),
+        ("listener.name.a.oauthbearer.sasl.jaas.config", "com.example.Login", "write it as"),
+        ("listener.name.a.sasl.jaas.config", "com.example.Login required;", ""),
+        # Settings that no listener reads.
+        ("sasl.jaas.config", "secret", ""),
+        ("listener.name.a.sasl.enabled.mechanisms", "PLAIN", ""),
+    ],
+)
+def test_settings_of_listeners_are_checked(name: str, text: str, message: str) -> None:
+    if not message:
+        check_jaas({name: text})
+        return
+    with pytest.raises(ConfigError, match=message):
+        check_jaas({"max.connections": "7", name: text})
