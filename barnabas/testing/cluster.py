@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 from weakref import WeakSet
 
+from barnabas._cluster_security import DIRECTORY, is_secure
 from barnabas._cluster_settings import CLIENTS, OURS, new_cluster_id, settings_of, voter_count
 from barnabas.testing._arguments import mapping, text, whole_number, wrong_type
 from barnabas.testing._control import path_of
@@ -183,6 +184,11 @@ class Cluster:
             self._directory.mkdir(_PRIVATE if self._secure else 0o777, parents=True, exist_ok=True)
         except OSError as error:
             raise ClusterError(f"{self._directory}: {(error.strerror or str(error)).lower()}") from error
+        if is_secure(str(self._directory)) and not self._secure:
+            raise ClusterError(
+                f"{self._directory} has a cluster with secure=True: start it with that, or remove {DIRECTORY} in it to "
+                "give every client all rights"
+            )
         begin = None if self._snapshot is None else self._read(self._snapshot)
         number = self._wanted or (1 if begin is None else begin.brokers)
         if self._listen and len(self._listen) != number:

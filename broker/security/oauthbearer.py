@@ -18,7 +18,7 @@ _AUTH = "auth="
 INVALID_TOKEN = b'{"status":"invalid_token"}'
 
 # Half a megabyte of anyone's text is matched: possessive, so that no part of it is tried twice.
-_NAME = r"(?:[^,=\0\x01]|=2C|=3D)++"
+_NAME = r"(?:[^,=\0\x01]++|=2C|=3D)++"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,\x01((?:[A-Za-z]++=[\x21-\x7e \t\r\n]*+\x01)*+)\x01")
 _BEARER = re.compile(r"[Bb]earer ++([-_.~+/A-Za-z0-9]++=*+)")
 

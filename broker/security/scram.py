@@ -17,7 +17,7 @@ from broker.security.sasl_mechanisms import MechanismError, check_authorization_
 from broker.security.token_credentials import TokenCredentials
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 
-_NAME, _NONCE = r"(?:[^,=\0]|=2C|=3D)+", r"[\x21-\x2b\x2d-\x7e]+"
+_NAME, _NONCE = r"(?:[^,=\0]++|=2C|=3D)++", r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64, _EXTENSIONS = r"[A-Za-z0-9/+]+={0,2}", r"(?:,[A-Za-z]+=[^\0,]+)*"
 _BY_TOKEN = "tokenauth=true"  # noqa: S105  # an extension
 _CLIENT_FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m=[^\0,]+,)?n=({_NAME}),r=({_NONCE})({_EXTENSIONS}))")

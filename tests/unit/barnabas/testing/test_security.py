@@ -119,6 +119,8 @@ def test_a_given_directory_keeps_its_users_and_others_cannot_read_their_password
         assert again.client_config()["sasl.password"] == password
         assert read(again, "orders", 1) == [b"one"]
     assert not any(path.stat().st_mode & 0o077 for path in tmp_path.glob("security/*") if path.name != "ca.pem")
+    with pytest.raises(ClusterError, match=f"^{tmp_path} has a cluster with secure=True: start it with that"):
+        Cluster(directory=tmp_path).start()
 
 
 def test_only_this_user_can_enter_the_directories_of_a_cluster_a_restored_one_too(tmp_path: Path) -> None:
