@@ -195,10 +195,8 @@ class ClusterSecurity:
             if not line.strip() or line.startswith("#"):
                 continue
             user, equals, password = line.partition("=")
-            if not _USER.fullmatch(user) or not equals or not password:
-                raise ClusterSecurityError(
-                    f"{path}, line {number}: write it as USER=PASSWORD; a user has letters, digits, ., _ and -"
-                )
+            if why := _why_not(user, equals, password):
+                raise ClusterSecurityError(f"{path}, line {number}: {why}; write it as USER=PASSWORD")
             if user.lower() == _NO_USER:
                 raise ClusterSecurityError(
                     f"{path}, line {number}: no user can be named {user}, because its settings would replace this "
@@ -272,6 +270,17 @@ def _quoted(value: str) -> str:
 
 def _lines(settings: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _why_not(user: str, equals: str, password: str) -> str | None:
+    """Return what is wrong with a line of the users, without its text; None if nothing is."""
+    if not equals:
+        return "it has no ="
+    if user != user.strip():
+        return "there is a space before or after the name of the user"
+    if not _USER.fullmatch(user):
+        return "a name of a user has letters, digits, ., _ and -, and begins with none of the last two"
+    return None if password else "the password is empty"
 
 
 def _read(path: str) -> str | None:

@@ -152,7 +152,8 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
     settings = _settings(options)
     given = settings.of(kind)
     given |= secured(given)
-    failures, closed = [], 0
+    failures: list[str] = []
+    closed_by: dict[str, list[str]] = {}
     for address in options.brokers:
         if not settings.proxied and (why := not_listening(address, options.timeout)):
             failures.append(f"{address} ({why})")
@@ -170,7 +171,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
             )
         except ClosedError as error:
             failures.append(f"{address} ({error.why})")
-            closed += 1
+            closed_by.setdefault(error.why, []).append(address)
         except RefusedError as error:  # as any other address would: brokers have the same users and authorities
             raise RefusedConnection(plain(str(error))) from error
         except (KafkaTimeoutError, UnrecognizedBrokerVersion):
@@ -184,8 +185,9 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                 options.unreachable_named = True
                 complain(options.command, f"no answer from {', '.join(failures)}; {address} answers")
             return client
-    if closed == len(failures):
-        raise CommandError(f"cannot connect to {', '.join(failures)}")
+    if sum(map(len, closed_by.values())) == len(failures):
+        each = (f"{', '.join(closed)} ({why})" for why, closed in closed_by.items())
+        raise CommandError(f"cannot connect to {', '.join(each)}")
     raise CommandError(
         f"no broker answers at {', '.join(failures)}; give others with -b or $BARNABAS_BROKERS, or start a "
         "broker with `barnabas serve`"

@@ -44,6 +44,21 @@ COMMANDS = {
 
 ALIASES = {"ls": ("list",), "rm": ("delete", "remove")}
 """Short names of subcommands, each for the one that the command has."""
+_GONE = ("delete", "remove", "expire", "clear", "reset")
+_SYNONYMS = {
+    "delete": _GONE,
+    "remove": _GONE,
+    "rm": _GONE,
+    "add": ("create", "set"),
+    "create": ("add", "set"),
+    "set": ("alter", "add"),
+    "alter": ("set", "add"),
+    "reset": ("seek",),
+    "show": ("describe", "info", "list"),
+    "describe": ("info", "list"),
+    "info": ("describe", "show"),
+}
+"""For words that are not a command here: those that may be meant."""
 MOVABLE = ("-b", "--brokers", "--bootstrap-server", "-X", "-F", "--command-config", "-m", "--timeout")
 """Options of the connection, each with a value, that may stand before the command too."""
 
@@ -128,8 +143,13 @@ def unknown_command(program: str, word: str, known: Sequence[str]) -> str:
         return f"{program}: there is no option -v; did you mean --version?\n"
     if word.startswith("-"):
         return f"{program}: {word} stands before the command; options come after it\n"
-    end = did_you_mean(word, known) or f"; `{program} --help` lists them"
+    end = did_you_mean(word, known) or _synonym(word, known) or f"; `{program} --help` lists them"
     return f"{program}: unknown command {word!r}{end}\n"
+
+
+def _synonym(word: str, known: Sequence[str]) -> str:
+    """Return "; did you mean X?" for the known command that another word stands for, or "" if there is none."""
+    return next((f"; did you mean {other}?" for other in _SYNONYMS.get(word, ()) if other in known), "")
 
 
 def _module(*names: str) -> ModuleType:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SERVERS_CHOICE = -1
 """The period that stands for the broker's setting."""
+_MAX_ID_CHARS = 32
+"""An id has 22 characters; the HMAC, which is a secret, 88 in base64."""
+_HIDDEN, _IDS = "a long TOKEN", "write the ids of tokens, not their HMACs; `barnabas token list` has the ids"
 _REASONS = {
     61: "delegation tokens are disabled: brokers and controllers need delegation.token.secret.key",
     63: "only the owner and the renewers of a token can do this",
@@ -146,7 +149,7 @@ def change_tokens(client: Admin, report: Report, token_ids: Iterable[str], chang
     """
     found, missing = find_tokens(token_ids, list_tokens(client))
     for token_id, why in missing.items():
-        report.failed(token_id, why)
+        report.failed(*((_HIDDEN, _IDS) if len(token_id) > _MAX_ID_CHARS else (token_id, why)))
     for token in found:
         try:
             change(token)

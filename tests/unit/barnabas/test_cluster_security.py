@@ -92,11 +92,22 @@ def test_users_whose_lines_are_removed_are_gone_except_those_that_every_cluster_
     assert [line.partition("=")[0] for line in users.read_text().splitlines()] == ["dave", "broker", "admin"]
 
 
-@pytest.mark.parametrize("line", ["../admin=x", "alice", "alice=", "a b=c"])
-def test_invalid_line_among_the_users_is_refused_without_showing_it(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("../admin=x", "a name of a user has letters, digits, ., _ and -"),
+        ("a b=c", "a name of a user has letters, digits, ., _ and -"),
+        ("alice", "it has no ="),
+        ("alice=", "the password is empty"),
+        (" alice = sp ace ", "there is a space before or after the name of the user"),
+    ],
+)
+def test_invalid_line_among_the_users_is_refused_without_showing_it(tmp_path: Path, line: str, why: str) -> None:
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "users.properties").write_text(f"# users\n{line}\n")
-    with pytest.raises(ClusterSecurityError, match=r"users.properties, line 2: write it as USER=PASSWORD") as refused:
+    with pytest.raises(
+        ClusterSecurityError, match=rf"users.properties, line 2: {why}.*; write it as USER=PASSWORD$"
+    ) as refused:
         secured(tmp_path)
     assert line not in str(refused.value)
 

@@ -4,6 +4,8 @@ import argparse
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -116,27 +118,48 @@ def test_unreachable_address_is_reported_once_for_several_connections(
     ],
 )
 def test_another_protocol_on_the_port_is_named_at_once(call: Command, received: bytes, shown: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    if connection.recv(1024) and received:
-                        connection.sendall(received)
-
-        answering = threading.Thread(target=answer)
-        answering.start()
+    with socket.create_server(("127.0.0.1", 0)) as server, responding(server, received):
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        try:
-            err = call("topic", "list", "-b", address, "-m", "60").err
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            answering.join()
+        err = call("topic", "list", "-b", address, "-m", "60").err
     assert err.startswith(f"barnabas topic list: {shown.format(address)}")
+
+
+def test_reason_that_several_addresses_have_is_printed_once(call: Command) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        responding(one, b""),
+        responding(other, b""),
+    ):
+        addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in (one, other)]
+        err = call("topic", "list", "-b", ",".join(addresses), "-m", "60").err
+    assert err == (
+        f"barnabas topic list: cannot connect to {', '.join(addresses)} (it closes the connection without a response; "
+        "does it require TLS? Set security.protocol=SSL or SASL_SSL)\n"
+    )
+
+
+@contextmanager
+def responding(server: socket.socket, response: bytes) -> Iterator[None]:
+    """Send the response to the first bytes of each connection, and close it, in a thread, until the block ends."""
+
+    def respond() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                if connection.recv(1024) and response:
+                    connection.sendall(response)
+
+    thread = threading.Thread(target=respond)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_http_server_that_waits_for_the_end_of_a_line_is_recognized(call: Command) -> None:

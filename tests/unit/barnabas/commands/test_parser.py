@@ -70,6 +70,25 @@ def test_alias_exists_only_for_existing_commands(call: Command) -> None:
     assert "unknown command 'rm'" in call("config", "rm").err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("acl delete", "remove"),
+        ("user remove", "delete"),
+        ("quota delete", "remove"),
+        ("token rm", "expire"),
+        ("config delete", "reset"),
+        ("group reset", "seek"),
+        ("user create", "add"),
+        ("quota add", "set"),
+    ],
+)
+def test_other_word_for_a_subcommand_is_suggested(call: Command, words: str, meant: str) -> None:
+    group, word = words.split()
+    shown = call(group, word, "x")
+    assert shown == (2, "", f"barnabas {group}: unknown command {word!r}; did you mean {meant}?\n")
+
+
 def test_unknown_subcommand_is_named(call: Command) -> None:
     expected = "barnabas topic: unknown command 'grow'; `barnabas topic --help` lists them\n"
     assert call("topic", "grow", "t") == (2, "", expected)

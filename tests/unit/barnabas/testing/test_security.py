@@ -160,5 +160,5 @@ def test_unknown_libraries_and_users_are_refused(cluster: Cluster) -> None:
 def test_damaged_files_refuse_the_start(tmp_path: Path) -> None:
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "users.properties").write_text("no password\n")
-    with pytest.raises(ClusterError, match=r"users\.properties, line 1: write it as USER=PASSWORD"):
+    with pytest.raises(ClusterError, match=r"users\.properties, line 1: it has no =; write it as USER=PASSWORD"):
         Cluster(secure=True, directory=tmp_path).start()
