@@ -7,6 +7,7 @@ whose own methods lack the operation TWO_PHASE_COMMIT.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,7 @@ USER_TYPE = "User"  # of all principals, which clients get from SASL and TLS
 COLUMNS = ("resource", "pattern", "principal", "host", "operation", "permission")
 
 _SECURITY_DISABLED = 54
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class AclBinding(NamedTuple):
@@ -157,9 +159,11 @@ def add_entry_options(parser: argparse.ArgumentParser) -> None:
 
 def principal(text: str) -> str:
     """Return the principal if it has a type; ArgumentTypeError otherwise."""
-    kind, _, name = text.partition(":")
+    kind, colon, name = text.partition(":")
     if not kind or not name:
-        raise argparse.ArgumentTypeError(f"{text!r}: write TYPE:NAME, such as User:{text.strip(':') or 'alice'}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write TYPE:NAME, such as User:{kind if kind and not colon else 'alice'}"
+        )
     return text
 
 
@@ -207,6 +211,27 @@ def entries(options: argparse.Namespace) -> list[AclBinding]:
         if acl.operation not in supported:
             raise WrongCall(f"{acl.operation} has no meaning for a {acl.type}: write one of {', '.join(supported)}")
     return list(dict.fromkeys(acls))
+
+
+def without_effect(acl: AclBinding) -> str | None:
+    """Return why an entry has no effect, or not the one that its user may mean; None otherwise.
+
+    Brokers accept such entries, here and in Apache Kafka.
+    """
+    kind, _, name = str(acl.principal).partition(":")
+    if kind != USER_TYPE:
+        why = "the entry has no effect, because all clients have principals of the type User"
+        return f"{acl.principal}: {why}; did you mean User:{name}?"
+    where, prefix = str(acl.name), str(acl.name).removesuffix("*")
+    if acl.type in ("cluster", "user", "delegation-token") or where in ("", "*"):
+        return None
+    meant = ""
+    if prefix and prefix != where:
+        meant = f"; for all names that begin with {prefix}, write --{acl.type} {prefix} --pattern prefixed"
+    if acl.type == "topic" and not _TOPIC_NAME.fullmatch(where):
+        such = "has this name" if acl.pattern == "literal" else "has a name that begins so"
+        return f"topic/{where}: the entry has no effect, because no topic {such}{meant}"
+    return f"{acl.type}/{where}: the * is a part of the name{meant}" if meant else None
 
 
 def _pattern(options: argparse.Namespace, resource: Resource) -> str:

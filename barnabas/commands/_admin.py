@@ -1,7 +1,8 @@
 """kafka-python's admin client with failover to another broker, and errors that name the unreachable ones.
 
 A dead broker stays in Metadata for some time, here as in Apache Kafka. kafka-python 3.0.12 picks any listed broker, and
-fails with it. Only a request that was never sent is sent to another broker.
+fails with it. Only a request that was never sent is sent to another broker. Responses that refuse a request have what
+the user needs (`_rights`).
 """
 
 import os
@@ -14,6 +15,7 @@ from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyEr
 
 from barnabas.commands._kafka_client import RefusedError
 from barnabas.commands._output import CommandError, plain
+from barnabas.commands._rights import explain_refusal
 
 AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
 
@@ -51,7 +53,9 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
     async def _send(self, request: Any, node_id: int | None = None, request_timeout_ms: float | None = None) -> Any:
         number = await self._any() if node_id is None else node_id
         await self._connect(number)
-        return await self._send_to(request, node_id=number, request_timeout_ms=request_timeout_ms)
+        response = await self._send_to(request, node_id=number, request_timeout_ms=request_timeout_ms)
+        explain_refusal(self.config, response)
+        return response
 
     async def _any(self) -> int | str:
         """Return a reachable broker; try each once."""

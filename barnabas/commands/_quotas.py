@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from barnabas._arguments import did_you_mean
-from barnabas.commands._client import send
+from barnabas.commands._client import MAX_INT32, MAX_INT64, send
 from barnabas.commands._output import CommandError, WrongCall, explain_code
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ CLIENT_QUOTAS = {
 ADDRESS_QUOTAS = {"connection_creation_rate": "connections per second that a broker accepts"}
 QUOTAS = CLIENT_QUOTAS | ADDRESS_QUOTAS
 
+_LARGEST = {"producer_byte_rate": MAX_INT64, "consumer_byte_rate": MAX_INT64, "connection_creation_rate": MAX_INT32}
 _MOST_WRITTEN_OUT = 1e21
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
@@ -107,6 +108,13 @@ def check_quota(name: str, of: Entity) -> None:
         owner = "addresses (--ip)" if name in ADDRESS_QUOTAS else "users and client ids"
         raise WrongCall(f"{name} is a quota of {owner}; {of} can have {', '.join(wanted)}")
     raise WrongCall(f"there is no quota {name!r}{did_you_mean(name, wanted) or ': write one of ' + ', '.join(wanted)}")
+
+
+def check_value(name: str, value: float) -> None:
+    """Raise WrongCall if a value is larger than brokers take; they do not name the largest."""
+    most = _LARGEST.get(name)
+    if most is not None and value > float(most):  # 2^63, too: it is the double of the largest
+        raise WrongCall(f"{name}={value_text(value)} is too large: at most {most}")
 
 
 def describe_quotas(client: Admin, of: Entity | None = None, *, strict: bool = False) -> dict[Entity, Values]:

@@ -21,6 +21,7 @@ from barnabas.commands._client import connect
 from barnabas.commands._deliveries import Deliveries, Delivery
 from barnabas.commands._output import CommandError, amount_of, complain, explain, plain
 from barnabas.commands._records import Headers, NewRecord
+from barnabas.commands._rights import needs
 from barnabas.commands._silence import TURN_S, Silence, listening, repeating
 from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet
 
@@ -35,6 +36,8 @@ AGAIN_S = 30.0
 """How often a lasting error of a partition, or its missing leader, is reported again."""
 NO_PRODUCER_ID = "Could not execute transactional request"
 """The message of kafka-python 3.0.12 if it gets no producer id, even without a transaction."""
+NO_RIGHT_TO_PRODUCE = "ClusterAuthorizationFailedError"
+"""In that message: the user has neither WRITE on a topic nor IDEMPOTENT_WRITE on the cluster."""
 # No limit here: the broker refuses what is too large.
 MAX_REQUEST_BYTES = 2**31 - 1
 
@@ -159,13 +162,17 @@ class Sender:
 
     def _refused(self) -> CommandError:
         """Return the error: how many records were not acknowledged, and why, per partition."""
-        from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
+        from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 
         first, number = self._failures[0], len(self._failures)
         records = f"{amount_of(number, 'record')} {'was' if number == 1 else 'were'}"
         why = explain(first) or str(first)
         if isinstance(first, KafkaTimeoutError):  # kafka-python's own, after all retries
             why = self.deliveries.refused() or "; ".join(self._why.values()) or "no response within delivery.timeout.ms"
+        elif isinstance(first, TopicAuthorizationFailedError):  # of Produce, or of Metadata that would create the topic
+            why = self._needs_write(", and CREATE if it does not exist", "--producer")
+        elif NO_RIGHT_TO_PRODUCE in str(first):
+            why = self._needs_write()
         elif NO_PRODUCER_ID in str(first):  # from InitProducerId, for which a broker may need the controller
             why = "; ".join(self._why.values()) or f"no broker returned a producer id ({why})"
         elif isinstance(first, MessageSizeTooLargeError):
@@ -173,6 +180,10 @@ class Sender:
             behind = "; later records of its partition failed with it" if number > 1 else ""
             why = f"record {self._too_large[0]:,} is too large ({why}){behind}"
         return CommandError(f"{records} not acknowledged: {why}")
+
+    def _needs_write(self, note: str = "", option: str = "") -> str:
+        topics = sorted({topic for (topic, _), delivery in self.deliveries if delivery.failed})
+        return needs(self._producer.config, "WRITE", "topic", topics, note, option)
 
     def _wait_for_oldest(self) -> None:
         from kafka.errors import KafkaError

@@ -19,6 +19,7 @@ MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """Numbers of the mechanisms in requests."""
 PASSWORD_VARIABLE = "BARNABAS_USER_PASSWORD"  # noqa: S105 - the name of a variable
 _STDIN = "-"
+_OTHERS = " (users of PLAIN are in the settings of the brokers, those of `barnabas up --secure` in users.properties)"
 
 
 def add_mechanism_option(parser: argparse.ArgumentParser, about: str) -> None:
@@ -73,9 +74,19 @@ def alter_user(client: Admin, change: Any) -> str | None:
     return None
 
 
+def is_principal(user: str) -> str | None:
+    """Return a warning about the name of a user that looks like a principal, which brokers accept; else None."""
+    name = user.removeprefix("User:")
+    return f"the user {user} has the principal User:{user}; did you mean {name}?" if name not in ("", user) else None
+
+
 def unknown_users(wanted: Iterable[str], existing: Collection[str]) -> list[str]:
     """Return an error for each user that does not exist."""
-    return [f"{user}: there is no such user{did_you_mean(user, existing)}" for user in wanted if user not in existing]
+    return [
+        f"{user}: there is no such SCRAM user{did_you_mean(user, existing) or _OTHERS}"
+        for user in wanted
+        if user not in existing
+    ]
 
 
 def read_password(path: str | None, user: str, *, environment: Mapping[str, str] = os.environ) -> str:

@@ -9,15 +9,16 @@ from ipaddress import ip_address
 from barnabas.commands._acls import (
     ANY_ACL,
     ANY_HOST,
-    USER_TYPE,
     add_entry_options,
     add_resource_options,
     create_acls,
     describe_acls,
     entries,
+    without_effect,
 )
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import Report, WrongCall, complain
+from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -43,22 +44,20 @@ def run(options: argparse.Namespace) -> int:
     for host in (*options.allow_host, *options.deny_host):
         _check_host(host)
     acls = entries(options)
-    for who in dict.fromkeys((*options.allow_principal, *options.deny_principal)):
-        kind, _, name = who.partition(":")
-        if kind != USER_TYPE:
-            why = "the entry has no effect, because all clients have principals of the type User"
-            complain(options.command, f"{who}: {why}; did you mean User:{name}?")
+    for warning in dict.fromkeys(filter(None, map(without_effect, acls))):
+        complain(options.command, warning)
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
-        if options.dry_run:
-            existing = set(describe_acls(client, ANY_ACL))
-            for acl in acls:
-                report.done("exists already:" if acl in existing else "would add", str(acl), **acl.row)
-            return report.end()
-        problems = create_acls(client, acls)
-    for acl, problem in zip(acls, problems, strict=True):
-        if problem is None:
-            report.done("added", str(acl), **acl.row)
+        check_cluster(client, "ALTER")
+        existing = set(describe_acls(client, ANY_ACL))
+        missing = [acl for acl in acls if acl not in existing]
+        created = create_acls(client, missing) if missing and not options.dry_run else [None] * len(missing)
+    problems = dict(zip(missing, created, strict=True))
+    for acl in acls:
+        if acl in existing:
+            report.done("exists already:", str(acl), **acl.row)
+        elif (problem := problems[acl]) is None:
+            report.done("would add" if options.dry_run else "added", str(acl), **acl.row)
         else:
             report.failed(str(acl), problem)
     return report.end()

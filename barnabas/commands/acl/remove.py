@@ -19,6 +19,7 @@ from barnabas.commands._acls import (
 )
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import Report, WrongCall
+from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -41,6 +42,8 @@ def run(options: argparse.Namespace) -> int:
     filters = _filters(options)
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
+        if options.dry_run:
+            check_cluster(client, "ALTER")
         results = [describe_acls(client, one) for one in filters] if options.dry_run else delete_acls(client, filters)
     did = "would remove" if options.dry_run else "removed"
     removed: set[AclBinding] = set()

@@ -5,7 +5,8 @@ from collections import Counter
 from typing import Any
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._output import complain_of, explain_code, show
+from barnabas.commands._output import CommandError, complain_of, explain_code, show
+from barnabas.commands._rights import needs
 
 EXAMPLES = """
   barnabas cluster log-dirs
@@ -30,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     with admin(options) as client:
         away = client.away()
         described = client.describe_log_dirs(brokers=client.answering(away))
+    if not all(broker["log_dirs"] for broker in described):  # the broker lists none, and kafka-python drops the error
+        raise CommandError(needs(client.config, "DESCRIBE", "cluster"))
     dirs = [(broker["broker"], one) for broker in described for one in broker["log_dirs"]]
     rows = [row for broker, one in dirs for row in _ROWS[options.by](broker, one)]
     if options.by != "dir":

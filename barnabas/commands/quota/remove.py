@@ -15,6 +15,7 @@ from barnabas.commands._quotas import (
     entity,
     value_text,
 )
+from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -38,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
         check_quota(name, of)
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
+        check_cluster(client, "ALTER_CONFIGS")
         values = describe_quotas(client, of, strict=True).get(of, {})
         names = dict.fromkeys(options.quota or values)
         existing = [name for name in names if name in values]

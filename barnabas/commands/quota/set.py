@@ -6,18 +6,22 @@ partitions per second that are created and deleted, in the whole cluster.
 """
 
 import argparse
+import math
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._output import Report
+from barnabas.commands._output import Report, complain
 from barnabas.commands._quotas import (
     add_entity_options,
     alter_quotas,
     check_quota,
+    check_value,
     describe_quotas,
     entity,
     value_text,
 )
+from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
+from barnabas.commands._users import is_principal
 
 EXAMPLES = """
   barnabas quota set --user alice producer_byte_rate=1048576 consumer_byte_rate=2097152
@@ -39,10 +43,14 @@ def run(options: argparse.Namespace) -> int:
     """Set all of the quotas, or none if one is refused."""
     of = entity(options)
     changes = dict(options.change)
-    for name in changes:
+    for name, value in changes.items():
         check_quota(name, of)
+        check_value(name, value)
+    if warning := is_principal(options.user or ""):
+        complain(options.command, warning)
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
+        check_cluster(client, "ALTER_CONFIGS")
         before = describe_quotas(client, of, strict=True).get(of, {})
         problem = alter_quotas(client, of, changes, validate_only=options.dry_run)
     if problem is not None:
@@ -60,6 +68,11 @@ def _change(text: str) -> tuple[str, float]:
     if not separator or not name:
         raise argparse.ArgumentTypeError(f"{text!r}: write QUOTA=VALUE, such as producer_byte_rate=1048576")
     try:
-        return name, float(value)
+        parsed = float(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: {value!r} is not a number") from None
+        parsed = math.nan
+    if not math.isfinite(parsed):
+        raise argparse.ArgumentTypeError(f"{text!r}: {value!r} is not a number")
+    if value.isdecimal() and parsed > int(value):  # brokers store a double, and not each large integer is one
+        parsed = math.nextafter(parsed, 0)
+    return name, parsed

@@ -8,9 +8,17 @@ keep them. Without --mechanism it is set for SCRAM-SHA-512. Connections that the
 import argparse
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._output import Report, WrongCall
+from barnabas.commands._output import Report, WrongCall, complain
+from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
-from barnabas.commands._users import MECHANISMS, add_mechanism_option, alter_user, describe_users, read_password
+from barnabas.commands._users import (
+    MECHANISMS,
+    add_mechanism_option,
+    alter_user,
+    describe_users,
+    is_principal,
+    read_password,
+)
 
 EXAMPLES = """
   barnabas user add alice
@@ -41,10 +49,13 @@ def run(options: argparse.Namespace) -> int:
     """Set the password for each mechanism; return 1 if one cannot be set."""
     if not options.user:
         raise WrongCall("the user's name is empty")
+    if warning := is_principal(options.user):
+        complain(options.command, warning)
     password = "" if options.dry_run else read_password(options.password_file, options.user)
     mechanisms = list(dict.fromkeys(options.mechanism)) or [_DEFAULT]
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
+        check_cluster(client, "ALTER")
         existing = describe_users(client).get(options.user, {})
         for mechanism in mechanisms:
             exists = mechanism in existing

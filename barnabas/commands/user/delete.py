@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import Report
+from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
 from barnabas.commands._users import MECHANISMS, add_mechanism_option, alter_user, describe_users, unknown_users
 
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     report = Report(options)
     users = list(dict.fromkeys(options.users))
     with admin(options) as client, controller_awaited(options):
+        check_cluster(client, "ALTER")
         existing = describe_users(client)
         for user in users:
             for problem in unknown_users([user], existing):

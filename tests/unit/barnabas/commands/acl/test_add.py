@@ -60,6 +60,48 @@ def test_a_dry_run_adds_nothing_and_names_what_exists(guarded: Command, topic: s
     assert len(guarded("acl", "list", "--topic", topic).lines) == 2
 
 
+def test_entries_that_exist_are_not_added_again(guarded: Command, topic: str) -> None:
+    entry = ("acl", "add", "--allow-principal", "User:a", "--topic", topic, "--operation")
+    guarded(*entry, "read")
+    shown = guarded(*entry, "read", "--operation", "write")
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.lines == [
+        f"exists already: ALLOW User:a READ on topic/{topic}",
+        f"added ALLOW User:a WRITE on topic/{topic}",
+    ]
+    assert guarded(*entry, "read").lines == [f"exists already: ALLOW User:a READ on topic/{topic}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (
+            ("--topic", "ord*"),
+            "topic/ord*: the entry has no effect, because no topic has this name; for all names that begin with ord, "
+            "write --topic ord --pattern prefixed",
+        ),
+        (("--topic", "a b/c"), "topic/a b/c: the entry has no effect, because no topic has this name"),
+        (
+            ("--topic", "a b", "--pattern", "prefixed"),
+            "topic/a b: the entry has no effect, because no topic has a name that begins so",
+        ),
+        (
+            ("--group", "read*"),
+            "group/read*: the * is a part of the name; for all names that begin with read, write --group read "
+            "--pattern prefixed",
+        ),
+    ],
+)
+def test_entry_of_a_name_that_is_hardly_meant_is_added_with_a_warning(
+    guarded: Command, words: tuple[str, ...], warning: str
+) -> None:
+    shown = guarded("acl", "add", "--allow-principal", "User:a", "--operation", "read", *words)
+    assert shown.status == 0
+    assert shown.out.startswith("added ALLOW User:a READ on ")
+    assert shown.err == f"barnabas acl add: {warning}\n"
+    assert guarded("acl", "remove", "--allow-principal", "User:a", "--operation", "read", *words).status == 0
+
+
 def test_json_has_the_parts_of_each_entry(guarded: Command, topic: str) -> None:
     shown = guarded(
         "acl", "add", "--allow-principal", "User:a", "--transactional-id", topic, "--pattern", "prefixed", "--json"
@@ -91,6 +133,8 @@ def test_an_entry_that_the_cluster_refuses_is_named(guarded: Command, topic: str
         (["--topic", "t"], "name a principal"),
         (["--allow-principal", "User:a"], "name a resource"),
         (["--allow-principal", "alice", "--topic", "t"], "write TYPE:NAME, such as User:alice"),
+        (["--allow-principal", "User:", "--topic", "t"], "write TYPE:NAME, such as User:alice"),
+        (["--allow-principal", "bob", "--topic", "t"], "write TYPE:NAME, such as User:bob"),
         (["--allow-principal", "User:a", "--topic", "t", "--operation", "reed"], "did you mean READ?"),
         (["--allow-principal", "User:a", "--group", "g", "--operation", "write"], "WRITE has no meaning for a group"),
         (["--allow-principal", "User:a", "--deny-host", "::1", "--topic", "t"], "--deny-host without --deny-principal"),

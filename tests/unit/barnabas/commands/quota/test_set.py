@@ -39,9 +39,6 @@ def test_quotas_that_are_set_are_listed_and_removed(barnabas: Command, topic: st
     [
         ("0", "must be greater than 0"),
         ("-1", "must be greater than 0"),
-        ("nan", "must be greater than 0"),
-        ("inf", "too large"),
-        ("1e19", "too large"),
         ("1.5", "cannot be a fractional value"),
     ],
 )
@@ -51,6 +48,40 @@ def test_a_value_that_is_refused_is_named(barnabas: Command, topic: str, value: 
     assert "producer_byte_rate" in shown.err
     assert problem in shown.err
     assert len(barnabas("quota", "list", "--user", topic).lines) == 1
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "many"])
+def test_a_value_that_is_no_number_is_refused(call: Command, value: str) -> None:
+    shown = call("quota", "set", "--user", "a", f"producer_byte_rate={value}")
+    assert shown.status == 2
+    assert f"'producer_byte_rate={value}': '{value}' is not a number" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("of", "quota", "shown", "most"),
+    [
+        ("--user", "producer_byte_rate=1e19", "producer_byte_rate=10000000000000000000", 2**63 - 1),
+        ("--client-id", "consumer_byte_rate=1e30", "consumer_byte_rate=1e+30", 2**63 - 1),
+        ("--ip", "connection_creation_rate=2147483648", "connection_creation_rate=2147483648", 2**31 - 1),
+    ],
+)
+def test_value_above_the_largest_is_refused_with_it(call: Command, of: str, quota: str, shown: str, most: int) -> None:
+    refused = f"barnabas quota set: {shown} is too large: at most {most}\n"
+    assert call("quota", "set", of, "::1", quota) == (2, "", refused)
+
+
+def test_no_more_is_set_than_given_where_the_number_has_no_double(barnabas: Command, topic: str) -> None:
+    shown = barnabas("quota", "set", "--user", topic, f"producer_byte_rate={2**63 - 1}")
+    assert shown.out == f"set producer_byte_rate={2**63 - 1024} of user {topic}\n"
+    shown = barnabas("quota", "set", "--user", topic, f"producer_byte_rate={2**53 + 1}")
+    assert shown.out == f"set producer_byte_rate={2**53} of user {topic} (was {2**63 - 1024})\n"
+
+
+def test_quota_of_a_user_that_looks_like_a_principal_is_set_with_a_warning(barnabas: Command) -> None:
+    shown = barnabas("quota", "set", "--user", "User:bob", LIMIT)
+    assert (shown.status, shown.out) == (0, "set producer_byte_rate=1024 of user User:bob\n")
+    assert shown.err == ("barnabas quota set: the user User:bob has the principal User:User:bob; did you mean bob?\n")
+    assert barnabas("quota", "remove", "--user", "User:bob").status == 0
 
 
 def test_the_largest_value_that_kafka_takes_is_kept(barnabas: Command, topic: str) -> None:

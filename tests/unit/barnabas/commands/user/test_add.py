@@ -23,6 +23,12 @@ def test_a_dry_run_adds_nothing_and_needs_no_password(barnabas: Command, user: s
     assert barnabas("user", "describe", user).status == 1
 
 
+def test_name_that_looks_like_a_principal_is_added_with_a_warning(barnabas: Command) -> None:
+    shown = barnabas("user", "add", "User:bob", "--dry-run")
+    assert (shown.status, shown.out) == (0, "would add User:bob (SCRAM-SHA-512)\n")
+    assert shown.err == ("barnabas user add: the user User:bob has the principal User:User:bob; did you mean bob?\n")
+
+
 def test_password_of_a_file_or_of_the_environment(
     barnabas: Command, user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,4 +30,14 @@ def test_an_unknown_user_fails_and_the_others_are_deleted(add: Command, barnabas
     add()
     shown = barnabas("user", "delete", user[:-1], user)
     assert (shown.status, shown.out) == (1, f"deleted {user} (SCRAM-SHA-512)\n")
-    assert f"{user[:-1]}: there is no such user; did you mean {user}?" in shown.err
+    assert f"{user[:-1]}: there is no such SCRAM user; did you mean {user}?" in shown.err
+
+
+def test_unknown_user_may_be_one_of_plain(barnabas: Command) -> None:
+    shown = barnabas("user", "delete", "nobody-has-this-name")
+    assert shown == (
+        1,
+        "",
+        "barnabas user delete: nobody-has-this-name: there is no such SCRAM user (users of PLAIN are in the settings "
+        "of the brokers, those of `barnabas up --secure` in users.properties)\n",
+    )

@@ -20,4 +20,4 @@ def test_an_unknown_user_is_named_with_a_similar_one(add: Command, barnabas: Com
     shown = barnabas("user", "describe", user, f"{user}x")
     assert shown.status == 1
     assert shown.lines[1].split()[0] == user
-    assert shown.err == f"barnabas user describe: {user}x: there is no such user; did you mean {user}?\n"
+    assert shown.err == f"barnabas user describe: {user}x: there is no such SCRAM user; did you mean {user}?\n"
