@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._codecs import provide_zstd
+from barnabas.commands._inline_pem import NO_PEM
 from barnabas.commands._output import CommandError, RefusedConnection, WrongCall, add_json, complain, plain
 from barnabas.commands._refusals import HTTP, refused_beginning
 from barnabas.commands._secured import secured
@@ -151,7 +152,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
     provide_zstd()
     settings = _settings(options)
     given = settings.of(kind)
-    given |= secured(given)
+    given |= secured(given, settings.pem)
     failures: list[str] = []
     closed_by: dict[str, list[str]] = {}
     for address in options.brokers:
@@ -197,13 +198,13 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
 def _settings(options: argparse.Namespace) -> ClientSettings:
     """Return the client settings of the command line and its files; set `options.brokers` if `-b` was not given."""
     sources = []
-    bootstrap_servers, by_token = None, False
+    bootstrap_servers, by_token, pem = None, False, NO_PEM
     if path := getattr(options, "command_config", None):
         from barnabas.commands._command_config import read_command_config
 
         config = read_command_config(path, partial(complain, options.command))
         sources.append(GivenSettings(config.settings, f"{path}: "))
-        bootstrap_servers, by_token = config.bootstrap_servers, config.by_token
+        bootstrap_servers, by_token, pem = config.bootstrap_servers, config.by_token, config.pem
     if options.settings_file:
         from_file = read_settings(options.settings_file)
         others = [setting for setting in from_file if spelled_name(setting[0]) not in ADDRESSES]
@@ -216,7 +217,7 @@ def _settings(options: argparse.Namespace) -> ClientSettings:
             options.brokers = addresses(bootstrap_servers)
         except argparse.ArgumentTypeError as error:
             raise WrongCall(f"bootstrap.servers: {error}") from None
-    return ClientSettings(*sources, GivenSettings(options.settings), by_token=by_token)
+    return ClientSettings(*sources, GivenSettings(options.settings), by_token=by_token, pem=pem)
 
 
 def send(client: Any, request: Any, node: int | None = None, timeout_ms: float | None = None) -> Any:

@@ -1,8 +1,8 @@
 """Files of Kafka's option `--command-config`, with settings of the Java client, as settings of the commands' clients.
 
-Such a file has Java's properties format. Key stores must be PEM files, because kafka-python reads nothing else. A
-setting that the commands do not have is reported and ignored, as by Kafka's tools. Messages have no text of the file
-but names of settings: a line may be a part of a private key.
+Such a file has Java's properties format. Key stores must be PEM, in files or in the settings themselves: OpenSSL reads
+nothing else. A setting that the commands do not have is reported and ignored, as by Kafka's tools. Messages have no
+text of the file but names of settings: a line may be a part of a private key.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from barnabas.commands._inline_pem import NO_PEM, InlinePem, take_inline_pem
 from barnabas.commands._output import CommandError, WrongCall, amount_of
 from barnabas.commands._settings import (
     PEM_BEGINS,
@@ -29,7 +30,6 @@ _KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _STORES = {"truststore": "ssl_cafile", "keystore": "ssl_certfile"}
-_INLINE = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key")
 _CONVERTED = ("ssl.truststore.type", "ssl.keystore.type", "ssl.keystore.password", "ssl.truststore.password")
 
 
@@ -42,6 +42,7 @@ class CommandConfig(NamedTuple):
     settings: list[Setting]
     bootstrap_servers: str | None
     by_token: bool = False
+    pem: InlinePem = NO_PEM
 
 
 def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig:
@@ -64,15 +65,15 @@ def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig
     try:
         if (jaas := values.pop("sasl.jaas.config", None)) is not None:
             login = _login(jaas)
+        pem = take_inline_pem(path, values)
         settings = [*login.settings, *_converted(values)]
     except ValueError as error:
         raise WrongCall(f"{path}: {error}") from None
     known = known_settings()
     if ignored := [name for name, _ in settings if spelled_name(name) not in known]:
         warn(f"{path}: ignoring {_listed(ignored)}")
-    return CommandConfig(
-        [setting for setting in settings if setting[0] not in ignored], bootstrap_servers, login.by_token
-    )
+    kept = [setting for setting in settings if setting[0] not in ignored]
+    return CommandConfig(kept, bootstrap_servers, login.by_token, pem)
 
 
 def _listed(ignored: list[str]) -> str:
@@ -124,10 +125,6 @@ def _converted(values: dict[str, str]) -> Iterator[Setting]:
                     f"ssl.{store}.type=PEM"
                 )
             yield _STORES[store], value
-        elif name in _INLINE:
-            raise ValueError(
-                f"{name}: write the PEM text to a file, and name it in {'.'.join(name.split('.')[:2])}.location"
-            )
         elif name not in _CONVERTED:
             yield name, value
 

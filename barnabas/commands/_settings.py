@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from barnabas._arguments import did_you_mean
+from barnabas.commands._inline_pem import NO_PEM, InlinePem
 from barnabas.commands._output import CommandError, WrongCall
 
 # Names of librdkafka or Java, and those of kafka-python.
@@ -120,11 +121,11 @@ def spelled_name(name: str) -> str:
 class ClientSettings:
     """The user's settings under kafka-python's names; later ones override earlier ones.
 
-    `by_token`: the login is that of a delegation token, for which kafka-python has no setting.
+    kafka-python has no settings for `by_token`, that the login is that of a delegation token, and for `pem`.
     """
 
-    def __init__(self, *sources: GivenSettings, by_token: bool = False) -> None:
-        self.by_token = by_token
+    def __init__(self, *sources: GivenSettings, by_token: bool = False, pem: InlinePem = NO_PEM) -> None:
+        self.by_token, self.pem = by_token, pem
         self._given: dict[str, Setting] = {}  # with the origin before the user's name
         for settings, origin in sources:
             for name, value in settings:

@@ -9,6 +9,8 @@ from barnabas.commands._output import CommandError, WrongCall
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+TYPE = "ssl.keystore.type=PEM\n"
+CERTIFICATE = "-----BEGIN CERTIFICATE----- AA -----END CERTIFICATE-----"
 
 
 def read(tmp_path: Path, text: str) -> tuple[CommandConfig, list[str]]:
@@ -76,7 +78,25 @@ def test_pem_text_without_backslashes_is_refused_and_not_shown(tmp_path: Path) -
     ("text", "message"),
     [
         ("ssl.truststore.location=/a.jks", "the commands read PEM only.*ssl.truststore.type=PEM"),
-        ("ssl.truststore.certificates=-----BEGIN", "write the PEM text to a file.*ssl.truststore.location"),
+        ("ssl.truststore.certificates=secret", "certificates is for ssl.truststore.type=PEM, and that is JKS"),
+        (f"{TYPE}ssl.keystore.key=secret", "ssl.keystore.key is set: set ssl.keystore.certificate.chain too"),
+        (f"{TYPE}ssl.keystore.certificate.chain=secret", "set ssl.keystore.key too"),
+        (
+            f"{TYPE}ssl.keystore.location=/a.pem\nssl.keystore.key=secret",
+            "ssl.keystore.key and ssl.keystore.location are both set: remove one of them",
+        ),
+        (
+            f"{TYPE}ssl.keystore.key=secret\nssl.keystore.certificate.chain=secret",
+            r"ssl.keystore.certificate.chain: it has no certificate in PEM format \(-----BEGIN CERTIFICATE-----\)",
+        ),
+        (
+            f"{TYPE}ssl.keystore.key=secret\nssl.keystore.certificate.chain={CERTIFICATE}",
+            r"ssl.keystore.key: it has no private key in PEM format \(-----BEGIN PRIVATE KEY-----\)",
+        ),
+        (
+            f"ssl.truststore.type=PEM\nssl.truststore.certificates={CERTIFICATE.replace('AA', 'sécret')}",
+            "ssl.truststore.certificates: it is damaged",
+        ),
         ("sasl.jaas.config=com.example.Module required a=b;", "not by com.example.Module"),
         (f'sasl.jaas.config={PLAIN} required username="alice" password="secret', "write it as MODULE required"),
         (

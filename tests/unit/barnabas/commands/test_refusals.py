@@ -232,6 +232,55 @@ def test_expired_certificate_of_the_broker_is_named(call: Command, secured: Secu
     assert "its certificate, or one of its chain, has expired: renew it" in shown.err
 
 
+@pytest.fixture
+def by_inline_pem(call: Command, secured: Secured, tmp_path: Path) -> Callable[..., Shown]:
+    """Return a function that runs a command with a file that has certificates, and a key, in its settings."""
+
+    def run(chain: str, key: str, *others: str, between: str = " \\\n  ") -> Shown:
+        trusted = secured.certificates.trusted.read_text()
+        texts = {
+            "ssl.truststore.certificates": trusted,
+            "ssl.keystore.certificate.chain": chain,
+            "ssl.keystore.key": key,
+        }
+        lines = [f"{name}={between.join(text.splitlines())}" for name, text in texts.items()]
+        types = ("security.protocol=SSL", "ssl.truststore.type=PEM", "ssl.keystore.type=PEM")
+        path = tmp_path / "client.properties"
+        path.write_text("\n".join((*types, *lines, *others)))
+        return call("topic", "list", "-b", secured.address("MUTUAL"), "--command-config", str(path))
+
+    return run
+
+
+@pytest.mark.parametrize("between", [" ", "", " \\\n  ", "\\n"])
+def test_pem_text_of_a_file_of_settings_logs_in(
+    by_inline_pem: Callable[..., Shown], secured: Secured, between: str
+) -> None:
+    both = secured.certificates.alice.read_text()
+    shown = by_inline_pem(both, both, between=between)
+    assert (shown.status, shown.err) == (0, "")
+
+
+def test_pem_text_that_cannot_be_used_is_named_and_not_shown(
+    by_inline_pem: Callable[..., Shown], secured: Secured, tmp_path: Path
+) -> None:
+    both = secured.certificates.alice.read_text()
+    key = load_pem_private_key(both.encode(), None)
+    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")).decode()
+    origin = f"barnabas topic list: ssl.keystore.key of {tmp_path / 'client.properties'}:"
+    shown = by_inline_pem(both, encrypted)
+    assert shown == (1, "", f"{origin} its private key is encrypted with a password: set ssl.key.password\n")
+    shown = by_inline_pem(both, encrypted, "ssl.key.password=wrong")
+    assert shown == (1, "", f"{origin} its private key is encrypted with another password than ssl.key.password\n")
+    assert by_inline_pem(both, encrypted, "ssl.key.password=secret").status == 0
+    shown = by_inline_pem(both, secured.others.alice.read_text())
+    why = "it does not belong to the certificate of ssl.keystore.certificate.chain, or one of them is damaged"
+    assert shown == (1, "", f"{origin} {why}\n")
+    untrusted = secured.others.alice.read_text()
+    shown = by_inline_pem(untrusted, untrusted)
+    assert "it does not trust the authority of the client certificate ssl.keystore.certificate.chain of /" in shown.err
+
+
 def test_encrypted_key_needs_its_password(refused: Refused, secured: Secured, tmp_path: Path) -> None:
     key = load_pem_private_key(secured.certificates.alice.read_bytes(), None)
     encrypted = tmp_path / "encrypted.pem"
