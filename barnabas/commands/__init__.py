@@ -73,7 +73,7 @@ def run_command(words: Sequence[str]) -> int:
         forget_output()
         return _fail(found.command, f"cannot write standard output: {error.strerror}", 1)
     except Exception as error:
-        message = explain(error)
+        message = explain(error, getattr(found.module, "NEEDS", {}))
         if message is None:
             raise
         return _fail(found.command, message, 1)

@@ -54,7 +54,7 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
         number = await self._any() if node_id is None else node_id
         await self._connect(number)
         response = await self._send_to(request, node_id=number, request_timeout_ms=request_timeout_ms)
-        explain_refusal(self.config, response)
+        explain_refusal(self.config, request, response)
         return response
 
     async def _any(self) -> int | str:

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
@@ -189,8 +190,11 @@ def _all_numbers(values: Sequence[Any]) -> bool:
     )
 
 
-def explain(error: Exception) -> str | None:
-    """Return a one-line message for a Kafka client error; None for any other error."""
+def explain(error: Exception, needs: Mapping[str, str] = {}) -> str | None:
+    """Return a one-line message for a Kafka client error; None for any other error.
+
+    `needs` has the operation that the command needs on each kind of resource, as far as it is known.
+    """
     from kafka import errors
 
     if not isinstance(error, errors.KafkaError):
@@ -208,7 +212,7 @@ def explain(error: Exception) -> str | None:
         (errors.TopicAuthorizationFailedError, "topic"),
         (errors.GroupAuthorizationFailedError, "group"),
     ):
-        if isinstance(error, kind) and (refused := _unauthorized(error, what)):
+        if isinstance(error, kind) and (refused := _unauthorized(error, what, needs.get(what))):
             return refused
     if isinstance(error, errors.BrokerResponseError) and " " not in text:  # a topic's name, or empty
         text = ": ".join(filter(None, (text, explain_code(error.errno))))
@@ -219,7 +223,7 @@ def explain(error: Exception) -> str | None:
     return text
 
 
-def _unauthorized(error: Exception, what: str) -> str | None:
+def _unauthorized(error: Exception, what: str, operation: str | None) -> str | None:
     """Return which topics, or which group, the user may not access; None if the error does not have them."""
     of = error.args[0] if error.args else ()
     if isinstance(of, str):
@@ -227,8 +231,25 @@ def _unauthorized(error: Exception, what: str) -> str | None:
         of = (named[1],) if named else () if " " in of else (of,)
     if not of:
         return None
+    if operation:
+        return lacking("User:NAME", operation, what, sorted(of))
     several = "s" if len(of) > 1 else ""
     return f"this user is not authorized to access {what}{several} {some(sorted(of))}; `barnabas acl add` can allow it"
+
+
+def lacking(
+    principal: str, operation: str, kind: str, names: Sequence[str] = (), note: str = "", option: str = ""
+) -> str:
+    """Return that the user needs an operation on the cluster, or on resources by name, and the command that allows it.
+
+    `note` is about other operations, which the option of `acl add` adds as well.
+    """
+    where = f"{kind} {some(names)}" if names else f"the {kind}"
+    which = " ".join(f"--{kind} {shlex.quote(name)}" for name in names) or f"--{kind}"
+    return (
+        f"this user is not authorized: it needs {operation} on {where}{note} (`barnabas acl add --allow-principal "
+        f"{shlex.quote(principal)} {option or f'--operation {operation}'} {which}`)"
+    )
 
 
 def plain(text: str) -> str:

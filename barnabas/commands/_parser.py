@@ -2,7 +2,8 @@
 
 A command is a module with `add_arguments(parser)` and `run(options) -> int`; its docstring is its help, followed by
 `EXAMPLES` if it has any. A module with `pass_on(words) -> int` instead of `run` gets its words unparsed, for another
-parser; only a first word `--help` is parsed here. A package is a command with subcommands:
+parser; only a first word `--help` is parsed here. `NEEDS` has the operation that a command needs on each kind of
+resource, for the error of a refused one. A package is a command with subcommands:
 `SUBCOMMANDS` lists them in order, `DEFAULT`, if set, is used if none is named. Only the module of the command that runs
 is imported.
 """

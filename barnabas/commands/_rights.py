@@ -5,11 +5,10 @@ The message of a broker is "Cluster authorization failed." for every request. `A
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.commands._output import CommandError, some
+from barnabas.commands._output import CommandError, explain_code, lacking
 
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
@@ -20,7 +19,10 @@ _CONFIG_KINDS = {2: "topic", 32: "group"}
 
 
 class Right(NamedTuple):
-    """An operation on a kind of resource; the fields of the response that have the results and the resource's name."""
+    """An operation on a kind of resource.
+
+    `results` is the field of the response, `name` that of a result, or else of the request, with the resource's name.
+    """
 
     operation: str
     kind: str = "cluster"
@@ -46,6 +48,7 @@ _RIGHTS = {
     "IncrementalAlterConfigs": Right("ALTER_CONFIGS", "", "responses", "resource_name"),
     "ListConfigResources": Right("DESCRIBE_CONFIGS"),
     "ListPartitionReassignments": Right("DESCRIBE"),
+    "OffsetDelete": Right("DELETE", "group", name="group_id"),
     "UnregisterBroker": Right("ALTER"),
     "UpdateFeatures": Right("ALTER"),
 }
@@ -55,22 +58,14 @@ _RIGHTS = {
 def needs(
     config: Mapping[str, Any], operation: str, kind: str, names: Sequence[str] = (), note: str = "", option: str = ""
 ) -> str:
-    """Return that the user of a client with this config needs an operation on the cluster, or on resources by name.
-
-    `note` is about other operations, which the option of `acl add` adds as well.
-    """
+    """Return `lacking` for the user of a client with this config."""
     by_token = getattr(config.get("kafka_client"), "keywords", {}).get("by_token")
     has_login = str(config["security_protocol"]).startswith("SASL") and not by_token
-    who = shlex.quote(f"User:{config['sasl_plain_username']}") if has_login else "User:NAME"
-    which = " ".join(f"--{kind} {shlex.quote(name)}" for name in names) or f"--{kind}"
-    where = f"{kind} {some(names)}" if names else f"the {kind}"
-    return (
-        f"this user is not authorized: it needs {operation} on {where}{note} "
-        f"(`barnabas acl add --allow-principal {who} {option or f'--operation {operation}'} {which}`)"
-    )
+    user = config["sasl_plain_username"] if has_login else "NAME"
+    return lacking(f"User:{user}", operation, kind, names, note, option)
 
 
-def explain_refusal(config: Mapping[str, Any], response: Any) -> None:
+def explain_refusal(config: Mapping[str, Any], request: Any, response: Any) -> None:
     """Put the needed right into each refused result of a response; raise the Kafka error of one refused as a whole."""
     from kafka.errors import for_code
 
@@ -78,12 +73,25 @@ def explain_refusal(config: Mapping[str, Any], response: Any) -> None:
     if right is None:
         return
     if getattr(response, "error_code", 0) in REFUSED:
-        raise for_code(response.error_code)(needs(config, right.operation, right.kind))
+        names = [getattr(request, right.name)] if right.name else []
+        raise for_code(response.error_code)(needs(config, right.operation, right.kind, names))
     for result in getattr(response, right.results) if right.results else ():
         if result.error_code in REFUSED:
             kind = right.kind or _CONFIG_KINDS.get(result.resource_type, "cluster")
             names = [] if kind == "cluster" else [getattr(result, right.name)]
             result.error_message = needs(config, right.operation, kind, names)
+
+
+def explain_result(config: Mapping[str, Any], code: int, on_group: str, group: str, on_topic: str, topic: str) -> str:
+    """Return the message of an error code of a group or topic, for responses that have no room for messages.
+
+    `on_group` and `on_topic` are the operations that the request needs.
+    """
+    refused = {30: (on_group, "group", group), 29: (on_topic, "topic", topic)}
+    if code not in refused:
+        return explain_code(code)
+    operation, kind, name = refused[code]
+    return needs(config, operation, kind, [name])
 
 
 def check_cluster(client: Admin, operation: str) -> None:

@@ -59,6 +59,7 @@ formats:
   %k key    %s %v value   %K %S their lengths (-1: null)  %R length of the value, 32 bits  %% percent sign
   \n \r \t \xNN escapes; no line end is added
 """
+NEEDS = {"topic": "READ", "group": "READ"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,6 +33,7 @@ from barnabas.commands._output import (
 )
 from barnabas.commands._partitions import under_replicated, without_leader, without_log
 from barnabas.commands._progress import waiting
+from barnabas.commands._rights import needs
 from barnabas.commands._topics import choose
 from barnabas.commands._watch import TIMESTAMP, sleep_while_read
 from barnabas.commands.cluster.quorum import CONTROLLER, is_silent, silent_voters
@@ -52,9 +53,6 @@ SENTENCES = ("reachable", "controller", "coordinator")
 """The checks whose problems are sentences; those of the others are names."""
 ROOM_BYTES = 2 << 20
 """A broker with less free space refuses new topics, and records that do not fit."""
-NOT_DESCRIBED = (
-    "unknown: this user may not describe the cluster; it needs DESCRIBE on it (`barnabas acl add --cluster`)"
-)
 NEW_LEADER_S = 1.0
 """How long voters may take to fetch from a newly elected leader."""
 
@@ -166,7 +164,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[HealthProble
         stale = ["unknown: no controller answers, and the metadata may be out of date"]
         yield HealthProblem("controller", [str(error)], known=False)
     except ClusterAuthorizationFailedError:
-        hidden = [NOT_DESCRIBED]
+        hidden = [f"unknown: {needs(client.config, 'DESCRIBE', 'cluster')}"]
         yield HealthProblem("controller", hidden, known=False)
     else:
         leader = quorum["leader"]

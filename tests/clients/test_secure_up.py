@@ -108,11 +108,15 @@ def test_what_a_user_may_not_access_is_named(cluster: SecureCluster) -> None:
     assert refused("topic", "describe", "hidden") == f"topic describe: hidden: there is no such topic, {missing}"
     describe = ("--allow-principal", "User:client", "--operation", "Describe", "--topic", "hidden")
     assert cluster.command(cluster.admin, "acl", "add", *describe).returncode == 0
-    of_topic = "this user is not authorized to access topic hidden; `barnabas acl add` can allow it"
-    of_group = "this user is not authorized to access group readers; `barnabas acl add` can allow it"
-    assert refused("consume", "hidden", "-e") == f"consume: {of_topic}"
-    assert refused("consume", "hidden", "-e", "-g", "readers") == f"consume: {of_group}"
-    assert refused("group", "describe", "readers") == f"group describe: {of_group}"
+
+    def needs(operation: str, kind: str, name: str) -> str:
+        add = f"barnabas acl add --allow-principal User:NAME --operation {operation} --{kind} {name}"
+        return f"this user is not authorized: it needs {operation} on {kind} {name} (`{add}`)"
+
+    assert refused("consume", "hidden", "-e") == f"consume: {needs('READ', 'topic', 'hidden')}"
+    assert refused("consume", "hidden", "-e", "-g", "readers") == f"consume: {needs('READ', 'group', 'readers')}"
+    assert refused("group", "describe", "readers") == f"group describe: {needs('DESCRIBE', 'group', 'readers')}"
+    assert refused("group", "delete", "readers") == f"group delete: {needs('DELETE', 'group', 'readers')}"
 
 
 def test_health_names_the_checks_that_a_user_may_not_make(cluster: SecureCluster) -> None:
@@ -121,7 +125,10 @@ def test_health_names_the_checks_that_a_user_may_not_make(cluster: SecureCluster
     checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
     assert (checks["reachable"]["ok"], checks["reachable"]["facts"]) == (True, {"brokers": 3})
     unknown = {name: check["detail"] for name, check in checks.items() if not check["known"]}
-    why = "unknown: this user may not describe the cluster; it needs DESCRIBE on it (`barnabas acl add --cluster`)"
+    why = (
+        "unknown: this user is not authorized: it needs DESCRIBE on the cluster "
+        "(`barnabas acl add --allow-principal User:client --operation DESCRIBE --cluster`)"
+    )
     assert unknown == dict.fromkeys(("controller", "log dirs", "served"), why)
     assert [name for name, check in checks.items() if not check["ok"]] == [*unknown]
 

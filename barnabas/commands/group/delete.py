@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active, suggested
-from barnabas.commands._output import CommandError, Report, amount_of, explain_code
+from barnabas.commands._output import CommandError, Report, amount_of
+from barnabas.commands._rights import explain_result
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -20,6 +21,7 @@ EXAMPLES = """
   barnabas group delete readers writers
   barnabas group delete readers --topic orders        only its offsets of that topic
 """
+NEEDS = {"group": "DELETE"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +59,12 @@ def _delete_group(client: KafkaAdminClient, group: GroupView, options: argparse.
         note = f"offsets of {amount_of(partitions, 'partition')}"
         report.done("would delete", group.name, note, partitions=partitions)
         return
+    from kafka import errors
+
     failure = client.delete_groups([group.name])[group.name]
     if failure != "OK":
-        raise CommandError(_explained(failure))
+        kind = getattr(errors, failure, None)  # kafka-python returns the name of the class
+        raise CommandError(explain_result(client.config, kind.errno, "DELETE", group.name, "", "") if kind else failure)
     report.done("deleted", group.name)
 
 
@@ -72,13 +77,6 @@ def _delete_offsets(client: KafkaAdminClient, group: GroupView, options: argpars
     if not options.dry_run:
         for partition, failure in client.delete_group_offsets(group.name, chosen).items():
             if failure.errno:
-                raise CommandError(f"{partition.topic}, partition {partition.partition}: {explain_code(failure.errno)}")
+                why = explain_result(client.config, failure.errno, "DELETE", group.name, "READ", partition.topic)
+                raise CommandError(f"{partition.topic}, partition {partition.partition}: {why}")
     report.done("would delete" if options.dry_run else "deleted", group.name, note, partitions=len(chosen))
-
-
-def _explained(failure: str) -> str:
-    """Return the message of a kafka-python error, given its class name."""
-    from kafka import errors
-
-    kind = getattr(errors, failure, None)
-    return explain_code(kind.errno) if kind else failure

@@ -19,6 +19,7 @@ EXAMPLES = """
   barnabas group describe readers --members         members and their assignments
   barnabas group describe readers --json | jq '.[].lag'
 """
+NEEDS = {"topic": "DESCRIBE", "group": "DESCRIBE"}
 LAG = ("topic", "partition", "committed", "end", "lag", "member", "host")
 MEMBERS = ("member", "instance", "client", "host", "partitions", "assigned")
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import UNKNOWN_GROUP, GroupView, committed_offsets, describe, refuse_active, suggested
 from barnabas.commands._offsets import Point, parse_point, resolve
-from barnabas.commands._output import CommandError, complain, explain_code, show, some
+from barnabas.commands._output import CommandError, complain, show, some
+from barnabas.commands._rights import explain_result
 from barnabas.commands._topics import choose, end_offsets, offsets_at, partitions_of, start_offsets, unknown_topic
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ EXAMPLES = """
   barnabas group seek readers --to-file offsets             lines of TOPIC PARTITION OFFSET
   barnabas group seek readers --to-group others             the offsets of another group
 """
+NEEDS = {"topic": "READ", "group": "READ"}
 WRITE = "write start, end, a number N, +N, -N or @TIME, or the name of a file that exists"
 
 
@@ -147,7 +149,11 @@ def _commit(client: KafkaAdminClient, group: str, offsets: dict[TopicPartition, 
     )
     if UnknownMemberIdError in answer.values():
         raise CommandError(f"{group} has become active: stop its consumers first")
-    return {one: explain_code(failure.errno) for one, failure in answer.items() if failure.errno}
+    return {
+        one: explain_result(client.config, failure.errno, "READ", group, "READ", one.topic)
+        for one, failure in answer.items()
+        if failure.errno
+    }
 
 
 def _read(path: str) -> dict[TopicPartition, int]:

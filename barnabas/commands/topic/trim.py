@@ -15,6 +15,7 @@ from barnabas.commands._client import add_common_options, admin, number
 from barnabas.commands._internal_topics import needs_force
 from barnabas.commands._offsets import Point, parse_point, resolve
 from barnabas.commands._output import CommandError, WrongCall, plain, show
+from barnabas.commands._rights import needs
 from barnabas.commands._topics import (
     choose,
     end_offsets,
@@ -99,12 +100,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _delete(client: Admin, targets: Mapping[TopicPartition, int]) -> None:
-    from kafka.errors import BrokerResponseError, KafkaStorageError
+    from kafka.errors import BrokerResponseError, KafkaStorageError, TopicAuthorizationFailedError
 
     try:
         client.delete_records(targets)
     except BrokerResponseError as error:
-        if KafkaStorageError.__name__ not in f"{type(error).__name__} {error}":  # of one or several
+        of_one_or_several = f"{type(error).__name__} {error}"
+        if TopicAuthorizationFailedError.__name__ in of_one_or_several:
+            raise CommandError(needs(client.config, "DELETE", "topic", [next(iter(targets)).topic])) from error
+        if KafkaStorageError.__name__ not in of_one_or_several:
             raise
         raise CommandError(
             f"{plain(str(error))}: KAFKA_STORAGE_ERROR: the log directory is full or has failed, so the new start was "

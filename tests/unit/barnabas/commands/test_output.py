@@ -182,3 +182,10 @@ def test_refused_topics_and_groups_are_named(error: Exception, message: str) -> 
 
 def test_one_is_singular() -> None:
     assert (amount_of(1, "record"), amount_of(0, "record")) == ("1 record", "0 records")
+
+
+def test_operation_that_a_command_needs_is_named() -> None:
+    assert explain(errors.TopicAuthorizationFailedError({"a b", "a"}), {"topic": "READ"}) == (
+        "this user is not authorized: it needs READ on topic a, a b "
+        "(`barnabas acl add --allow-principal User:NAME --operation READ --topic a --topic 'a b'`)"
+    )

@@ -119,6 +119,31 @@ def test_producer_without_write_learns_that_it_needs_it(as_alice: AsAlice, every
     assert shown == (1, "", f"{refused}, and CREATE if it does not exist (`{ADD} --producer --topic read`)\n")
 
 
+def test_rights_on_groups_and_records_are_named(as_alice: AsAlice, everything: Command) -> None:
+    assert everything("produce", "seen", stdin=b"1\n2\n").status == 0
+    assert everything("consume", "seen", "--group", "seen", "--exit").status == 0
+
+    def refused(operation: str, kind: str, user: str = "alice") -> str:
+        add = f"barnabas acl add --allow-principal User:{user} --operation {operation} --{kind} seen"
+        return f"this user is not authorized: it needs {operation} on {kind} seen (`{add}`)"
+
+    shown = as_alice("group", "describe", "seen")
+    assert shown == (1, "", f"barnabas group describe: {refused('DESCRIBE', 'group', 'NAME')}\n")
+    allow = ("acl", "add", "--allow-principal", "User:alice", "--operation")
+    assert everything(*allow, "describe", "--topic", "seen", "--group", "seen").status == 0
+    shown = as_alice("group", "delete", "seen")
+    assert shown == (1, "", f"barnabas group delete: seen: {refused('DELETE', 'group')}\n")
+    assert refused("READ", "group") in as_alice("group", "seek", "seen", "--to", "start").out
+    shown = as_alice("topic", "trim", "seen", "--to", "1")
+    assert shown == (1, "", f"barnabas topic trim: {refused('DELETE', 'topic')}\n")
+    shown = as_alice("consume", "seen", "--exit")
+    assert shown == (1, "", f"barnabas consume: {refused('READ', 'topic', 'NAME')}\n")
+    assert everything(*allow, "read", "--group", "seen").status == 0
+    assert refused("READ", "topic") in as_alice("group", "seek", "seen", "--to", "start").out
+    shown = as_alice("group", "delete", "seen", "--topic", "seen")
+    assert shown == (1, "", f"barnabas group delete: {refused('DELETE', 'group')}\n")
+
+
 def test_dry_run_with_the_right_prints_what_would_change(as_alice: AsAlice, everything: Command) -> None:
     allow = ("--allow-principal", "User:alice", "--operation", "alter", "--cluster")
     assert everything("acl", "add", *allow).status == 0
