@@ -136,8 +136,8 @@ class Connection:
         """Whether the client authenticated with a delegation token."""
         self.authenticator: Any = None
         """The `SaslAuthenticator` of a connection on a listener with SASL; None before its first request."""
-        self.on_authenticated: Callable[[], None] | None = None
-        """Called when the client has authenticated itself with SASL."""
+        self.on_authenticated: Callable[[bool], None] | None = None
+        """Called when the client has authenticated itself with SASL, with whether its session ends."""
         self._on_close: dict[Hashable, Callable[[], None]] | None = None  # few connections have any
         self._slots: deque[PendingResponse] | None = None  # None while empty: an empty deque is 600 bytes
         self._held_back = False
@@ -189,12 +189,12 @@ class Connection:
         self._update_may_handle()
         return ready
 
-    def authenticated(self, principal: str, *, by_token: bool) -> None:
+    def authenticated(self, principal: str, *, by_token: bool, session_ends: bool = False) -> None:
         """Set the principal of a client that has authenticated itself with SASL, `by_token` with a delegation token."""
         self.principal = principal
         self.token_authenticated = by_token
         if self.on_authenticated is not None:
-            self.on_authenticated()
+            self.on_authenticated(session_ends)
 
     def mute(self, until: float) -> None:
         """Handle no request before a time of the loop, or the later one that is set already (KIP-219)."""

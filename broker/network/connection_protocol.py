@@ -30,6 +30,7 @@ from protocol.primitives import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from socket import socket
 
     from broker.monitoring.counters import Metrics
     from broker.network.busy_polling import BusyPolling
@@ -82,6 +83,9 @@ class ConnectionOwner(Protocol):
 
     def forget(self, client: ConnectionProtocol) -> None:
         """Remove a closed connection."""
+
+    def limit_receive_buffer(self, accepted: socket) -> None:
+        """Limit what the kernel keeps for a client that has to authenticate again."""
 
 
 class Listener:
@@ -174,7 +178,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         host, port = peer[:2] if peer else ("", 0)
         self.connection = Connection(server.next_connection_id(), self._listener.name, host, port)
         if self._listener.first_request_bytes is not None:
-            self.connection.on_authenticated = partial(_lift_limits, self._reader, server)
+            # No bound method: the protocol would wait for the garbage collector.
+            accepted = transport.get_extra_info("socket")
+            self.connection.on_authenticated = partial(_lift_limits, self._reader, server, accepted)
         self._send_queue = SendQueue(server.loop, self._transport, server.metrics, self._handle_backlog)
         if not server.admit(self):
             self._closing = True
@@ -398,7 +404,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self.finish()
 
 
-def _lift_limits(reader: FrameReader, server: ConnectionOwner) -> None:
+def _lift_limits(reader: FrameReader, server: ConnectionOwner, accepted: socket, session_ends: bool) -> None:
     """Let a client that has authenticated send requests of all sizes, and use the memory for them."""
     reader.limit(server.limits.max_request_bytes)
     reader.use(server.request_memory)
+    if session_ends:
+        server.limit_receive_buffer(accepted)

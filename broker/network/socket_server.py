@@ -169,6 +169,11 @@ class Server:
                 for client in list(self.connections):
                     client.abort()
 
+    def limit_receive_buffer(self, accepted: socket.socket) -> None:
+        """Limit what the kernel keeps for a client that has to authenticate again, unless its size is set."""
+        if self._options.session_receive_bytes is not None:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._options.session_receive_bytes)
+
     def close_idle(self) -> None:
         """Close connections that for `max_idle_s` have sent no request while idle, or read no response."""
         deadline = self.loop.time() - self.limits.max_idle_s

@@ -199,7 +199,6 @@ class SaslAuthenticator:
                 f"{principal.replace(':', '.', 1)}",
                 mechanism.user,
             )
-        self._connection.authenticated(principal, by_token=mechanism.token_authenticated)
         self._mechanism = None
         self.takes_bare_tokens = False
         self.state = State.COMPLETE
@@ -208,6 +207,9 @@ class SaslAuthenticator:
         if mechanism.credential_lifetime_ms is not None:
             lifetimes_ms.append(mechanism.credential_lifetime_ms)
         self._expires_s = now_s + min(lifetimes_ms) / 1000 if lifetimes_ms else float("inf")
+        self._connection.authenticated(
+            principal, by_token=mechanism.token_authenticated, session_ends=bool(lifetimes_ms)
+        )
         return answer, min(lifetimes_ms, default=0)
 
 

@@ -114,7 +114,7 @@ SERVER_CONFIGS = table(
     socket.listen.backlog.size INT 50 read-only 1..
         Maximum number of connections that wait to be accepted; 4096 if not set.
     socket.receive.buffer.bytes INT 102400 read-only
-        Size of the receive buffer of clients' connections; the system's default if not set or -1.
+        Size of the receive buffer of clients' connections; the system's default if -1 or, unless SASL sessions end, not set.
     socket.request.max.bytes INT 104857600 read-only 1..
         Maximum size of a request; a larger one closes its connection.
     metrics.num.samples INT 2 read-only 1..

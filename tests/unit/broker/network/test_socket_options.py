@@ -16,12 +16,13 @@ def requested(**settings: int) -> SocketOptions:
 
 def test_unset_options_are_left_to_the_system() -> None:
     assert requested() == SocketOptions()
-    assert requested(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1) == SocketOptions()
+    unset = requested(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1)
+    assert unset == SocketOptions(session_receive_bytes=None)
 
 
 def test_socket_options_that_are_set_take_effect() -> None:
     found = requested(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000, socket_listen_backlog_size=7)
-    assert found == SocketOptions(7, ((socket.SO_SNDBUF, 20_000), (socket.SO_RCVBUF, 30_000)))
+    assert found == SocketOptions(7, ((socket.SO_SNDBUF, 20_000), (socket.SO_RCVBUF, 30_000)), None)
 
 
 def test_listening_sockets_get_the_options_that_accepted_sockets_inherit() -> None:

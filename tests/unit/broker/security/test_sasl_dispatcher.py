@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from broker.dispatch import encode_response
 from broker.network.connection import Connection
+from broker.network.socket_options import SESSION_RECEIVE_BYTES
 from broker.security.authentication_log import AuthenticationLog
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_dispatcher import SaslDispatcher
@@ -277,6 +279,24 @@ def test_session_that_expired_ends_with_the_next_request(run: Run, serving: Serv
 
     run(steps())
     assert log.expired == 1
+
+
+@pytest.mark.parametrize("session_ms", [0, 60_000])
+def test_little_waits_in_front_of_the_next_authentication_of_a_client_whose_session_ends(
+    run: Run, serving: Serving, session_ms: int
+) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl(max_reauthentication_ms=session_ms), first_request_bytes=4096) as served:
+            client = await served.connect()
+            await handshake(client)
+            await authenticate(client)
+            (connection,) = served.server.connections
+            accepted = connection._transport.get_extra_info("socket")
+            buffer = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            # Linux doubles it.
+            assert (buffer in (SESSION_RECEIVE_BYTES, 2 * SESSION_RECEIVE_BYTES)) == (session_ms > 0)
+
+    run(steps())
 
 
 @pytest.mark.parametrize(("max_reauthentication_ms", "lifetime_ms"), [(0, 5), (2, 2), (60_000, 5)])
