@@ -133,7 +133,7 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
             return suite.run(order._replace(bootstrap=bootstrap, sasl_bootstrap=others[0] if others else ""))
     # The advertised port is a setting of the broker, and a test checks it; so it must be known before the start.
     address = free_address()
-    settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings}
+    settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings, **suite.single}
     broker = BrokerProcess(order.folder / "broker", settings)
     broker.bootstrap = address
     with broker:

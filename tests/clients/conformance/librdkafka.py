@@ -45,8 +45,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     )
 }
 
-# Their other parts are of consumers of share groups, and of tokens without a signature.
+# Not listed: their parts for consumers of share groups, and for tokens without a signature. A failed 0097 leaves a
+# client that calls its freed objects, which ends the whole program.
 SECURED_PARTS: dict[str, tuple[str, ...]] = {
+    "0097_ssl_verify": (),
     "0135_sasl_credentials": ("client",),
     "0142_reauthentication": ("consumer", "producer", "txn_producer", "reauth_failure"),
 }
@@ -123,7 +125,7 @@ def run_tests(order: Order) -> list[Outcome]:
         return [runner.alone(name) for name in order.only]
     parts = [
         *(name for name in NOT_QUICK if name not in runner.parts),
-        *(f"{test}/{part}" for test, names in runner.parts.items() for part in names),
+        *(f"{test}/{part}" if part else test for test, names in runner.parts.items() for part in names or ("",)),
     ]
     with ThreadPoolExecutor() as pool:
         others, cutting = pool.submit(runner.others), pool.submit(runner.cutting)

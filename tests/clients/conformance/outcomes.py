@@ -85,8 +85,8 @@ def expectations(suite: str, brokers: int = 1, secured: bool = False) -> list[Ex
         for name, applies in (("secured", secured), ("cluster", brokers > 1))
         if applies
     ]
-    shared = [line for line in read_list(EXPECTED / f"{suite}.txt") if not there.get(line.waits_for)]
-    return [line for path in own if path.exists() for line in read_list(path)] + shared
+    paths = [*(path for path in own if path.exists()), EXPECTED / f"{suite}.txt"]
+    return [line for path in paths for line in read_list(path) if not there.get(line.waits_for)]
 
 
 def read_list(path: Path) -> list[Expectation]:

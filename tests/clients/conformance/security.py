@@ -24,7 +24,7 @@ from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_certifica
 
 from tests.certificates import Certificates
 
-SESSION_MS = 5000
+SESSION_MS = 8000  # a test of librdkafka wants 5 s without traffic
 KEY_PASSWORD = "key-secret"  # of a certificate that lives as long as its test
 _USERS = {"broker": "broker-secret", "client": "client-secret"}
 _SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -54,8 +54,8 @@ class Suite:
     one broker and the part ``quick_on_three`` on three; without such a part, its tests take too long for that.
 
     A suite that knows security has a ``secured`` part too, for three brokers; ``protocol`` is what its clients
-    speak. `make prove` runs ``whole_secured``, by default all of it. It starts brokers of its own then if
-    ``starts_secured`` is set.
+    speak. `make prove` runs all of it. It starts brokers of its own then if ``starts_secured`` is set. A single broker
+    without security has the settings of ``single`` too.
     """
 
     name: str
@@ -66,9 +66,9 @@ class Suite:
     quick: Quick | None = None
     quick_on_three: Quick | None = None
     secured: Quick | None = None
-    whole_secured: Quick = field(default_factory=Quick)
     protocol: str = "SASL_SSL"
     starts_secured: bool = False
+    single: Mapping[str, object] = field(default_factory=dict)
 
 
 def run_logged(
