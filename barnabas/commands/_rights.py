@@ -6,12 +6,9 @@ The message of a broker is "Cluster authorization failed." for every request. `A
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.commands._output import CommandError, explain_code, lacking
-
-if TYPE_CHECKING:
-    from barnabas.commands._admin import Admin
 
 REFUSED = (29, 30, 31)
 """The error codes TOPIC_AUTHORIZATION_FAILED, GROUP_..., CLUSTER_..."""
@@ -94,7 +91,16 @@ def explain_result(config: Mapping[str, Any], code: int, on_group: str, group: s
     return needs(config, operation, kind, [name])
 
 
-def check_cluster(client: Admin, operation: str) -> None:
+class DescribingClient(Protocol):
+    """The part of `Admin` that is used here."""
+
+    config: dict[str, Any]
+
+    def describe_cluster(self) -> dict[str, Any]:
+        """Return the cluster, with the user's operations on it."""
+
+
+def check_cluster(client: DescribingClient, operation: str) -> None:
     """Raise CommandError unless the user has the operation on the cluster.
 
     For changes that brokers cannot only validate, and for those that begin with a request for which less is needed.
