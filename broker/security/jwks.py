@@ -53,14 +53,17 @@ class Jwks:
         """`SecurityError` if the URL is not one of a file, of HTTPS, or of HTTP on this machine."""
         parts = urlsplit(url)
         self._new_reading: Callable[[], _KeyFile | _Download]
-        if parts.scheme == "file":
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
             path = unquote(parts.path)
             self._new_reading = lambda: _KeyFile(path, disk)
             times = times._replace(refresh_s=min(times.refresh_s, _FILE_INTERVAL_S))
         elif parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
             self._new_reading = lambda: _Download(url)
         else:
-            why = "; plain HTTP would let the network replace the keys" if parts.scheme == "http" else ""
+            why = {
+                "http": "; plain HTTP would let the network replace the keys",
+                "file": f"; {parts.netloc} is taken as the name of a host",
+            }.get(parts.scheme, "")
             raise SecurityError(f"{_SETTING}={url}: write file:///PATH or https://HOST/...{why}")
         self._url = url
         self._times = times
@@ -132,7 +135,8 @@ def parse_jwks(data: bytes, on_unusable: Callable[[str], None]) -> KeySet:
         found: Any = json.loads(data)
         listed = list(found["keys"])
     except Exception as error:  # whatever damaged text makes the decoder raise
-        raise ValueError(f"it is not a JWKS: {type(error).__name__}") from None
+        why = "it is not JSON" if isinstance(error, ValueError) else 'it is not an object with a list of "keys"'
+        raise ValueError(f"{why}, so it is not a JWKS (RFC 7517)") from None
     keys = []
     for each in listed:
         try:

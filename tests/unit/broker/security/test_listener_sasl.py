@@ -120,6 +120,10 @@ OAUTH = {
             {"sasl.oauthbearer.jwks.endpoint.url": "http://idp.example.com/keys"},
             "plain HTTP would let the network replace the keys",
         ),
+        (
+            {"sasl.oauthbearer.jwks.endpoint.url": "file://keys.json"},
+            r"write file:///PATH or https://HOST/\.\.\.; keys.json is taken as the name of a host$",
+        ),
         *(
             ({"sasl.oauthbearer.jwks.endpoint.url": url}, r"write file:///PATH or https://HOST/\.\.\.$")
             for url in ("ftp://idp.example.com/keys", "/etc/keys.json", "idp.example.com/keys")
