@@ -46,7 +46,7 @@ def refuses_tokens_early(plant: Planter) -> None:
 
 BUGS = (
     Bug(accepts_removed_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 1, 0),
-    Bug(accepts_expired_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 12, 0),
-    Bug(refuses_tokens_early, Invariant.CREDENTIALS_STAY, 0, 0),
+    Bug(accepts_expired_tokens, Invariant.REMOVED_CREDENTIALS_ARE_REFUSED, 19, 0),
+    Bug(refuses_tokens_early, Invariant.CREDENTIALS_STAY, 1, 0),
 )
 """Every bug of credentials."""
