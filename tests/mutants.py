@@ -47,6 +47,7 @@ class Mutant(NamedTuple):
 
 _STORAGE, _REPLICATION, _HANDLERS = "tests/unit/storage", "tests/unit/broker/replication", "tests/unit/broker/handlers"
 _CONTROLLER, _GROUPS = "tests/unit/controller", "tests/unit/broker/coordinator/group"
+_SECURITY = "tests/unit/broker/security"
 
 MUTANTS = (
     Mutant(
@@ -320,6 +321,78 @@ MUTANTS = (
         f"{_HANDLERS}/test_delegation_tokens.py",
         "test_clients_without_a_password_get_no_tokens",
         5,
+    ),
+    Mutant(
+        "A client is authenticated by the challenge of its mechanism",
+        "broker/security/sasl_authenticator.py",
+        "if mechanism.user is None:",
+        "if mechanism.user is False:",
+        f"{_SECURITY}/test_sasl_authenticator.py",
+        "test_client_is_authenticated_only_after_the_last_token",
+        2,
+    ),
+    Mutant(
+        "SCRAM ignores the channel binding of the client",
+        "broker/security/scram.py",
+        "if binding_bytes != self._binding:",
+        "if not binding_bytes:",
+        f"{_SECURITY}/test_scram.py",
+        "test_channel_binding_is_the_header_of_the_first_message_whatever_the_proof",
+        2,
+    ),
+    Mutant(
+        "The HMAC of a delegation token is a password without the extension for tokens",
+        "broker/security/scram.py",
+        "if self._tokens is not None and self.token_authenticated:",
+        "if self._tokens is not None:",
+        f"{_SECURITY}/test_token_credentials.py",
+        "test_a_token_is_no_user_without_the_extension_even_with_the_salt_of_the_token",
+        2,
+    ),
+    Mutant(
+        "A mapping rule applies to a subject that only begins as its pattern",
+        "broker/security/ssl_principal_mapper.py",
+        "if rule.pattern.fullmatch(subject):",
+        "if rule.pattern.match(subject):",
+        f"{_SECURITY}/test_ssl_principal_mapper.py",
+        "test_first_matching_rule_names_the_client",
+        2,
+    ),
+    Mutant(
+        "A client without CLUSTER_ACTION fetches as the replica of broker 0",
+        "broker/authorization/fetch.py",
+        "if replica_of(context, request) < 0:",
+        "if replica_of(context, request) <= 0:",
+        "tests/unit/broker/authorization/test_fetch.py",
+        "test_cve_2018_1288_only_a_client_with_cluster_action_can_be_a_replica",
+        3,
+    ),
+    Mutant(
+        "A user's third change in a request alters a credential that the response refuses",
+        "controller/commands/scram_credentials.py",
+        "        if user in errors:\n            continue\n",
+        "",
+        "tests/unit/controller/commands/test_scram_credentials.py",
+        "test_user_in_three_changes_is_refused_and_keeps_its_credential",
+        1,
+    ),
+    Mutant(
+        "A client announces a request of any size before it is authenticated",
+        "broker/network/connection_protocol.py",
+        "            self._reader.limit(self._listener.first_request_bytes)\n",
+        "",
+        f"{_SECURITY}/test_sasl_dispatcher.py",
+        "test_first_limit_of_requests_is_that_of_the_listener_before_any_of_their_bytes",
+        32,
+    ),
+    Mutant(
+        "The session of a delegation token counts as one of a password",
+        "broker/network/connection.py",
+        "self.token_authenticated = by_token",
+        "self.token_authenticated = False",
+        f"{_SECURITY}/test_sasl_authenticator.py",
+        "test_session_counts_as_one_of_a_token_as_the_last_authentication_says",
+        2,
     ),
 )
 

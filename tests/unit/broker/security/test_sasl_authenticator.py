@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.connection import Connection
+from broker.network.connection import Connection, context_of
 from broker.security.sasl_authenticator import SaslAuthenticator, SaslError, SaslOptions, State
 from broker.security.sasl_mechanisms import PlainServer
+from protocol.api import ApiKey
+from protocol.headers import RequestHeader
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -73,3 +75,20 @@ def test_refused_bare_token_has_the_user_and_the_mechanism_for_the_log(token: by
     assert (refused.value.user, refused.value.mechanism) == ("alice" if token == WRONG else "", "PLAIN")
     assert refused.value.response is None
     assert authenticator.state is State.AUTHENTICATE
+
+
+def test_session_counts_as_one_of_a_token_as_the_last_authentication_says() -> None:
+    connection = Connection(1, "SASL", "127.0.0.1")
+    mechanisms = [PlainServer(USERS) for _ in range(3)]
+    mechanisms[1].token_authenticated = True
+    steps = iter(mechanisms)
+    authenticator = SaslAuthenticator(connection, SaslOptions(lambda: ("PLAIN",), lambda _: next(steps), lambda _: 0))
+    context = context_of(RequestHeader(ApiKey.METADATA, 12, 1, None), connection)
+    found = [context.token_authenticated]
+    for now_s in (0.0, 10.0, 20.0):
+        if now_s:
+            authenticator.reauthenticate(now_s)
+        authenticator.handshake(1, SaslHandshakeRequest(mechanism="PLAIN"))
+        authenticator.authenticate(SaslAuthenticateRequest(auth_bytes=RIGHT), now_s)
+        found.append(context.token_authenticated)
+    assert found == [False, False, True, False]

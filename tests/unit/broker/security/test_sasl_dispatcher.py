@@ -264,6 +264,26 @@ def test_requests_are_small_until_the_client_is_authenticated(run: Run, serving:
     run(steps())
 
 
+@pytest.mark.parametrize("size", [1000, 1001])
+def test_first_limit_of_requests_is_that_of_the_listener_before_any_of_their_bytes(
+    run: Run, serving: Serving, size: int
+) -> None:
+    """CVE-2023-34455 and others: memory for what an unauthenticated client announces."""
+
+    async def steps() -> None:
+        async with serving(sasl=sasl(), first_request_bytes=1000) as served:
+            client = await served.connect()
+            request = body(SaslHandshakeRequest(mechanism=""), 1)
+            mechanism = "x" * (size - len(request))
+            if size > 1000:
+                client.writer.write(size.to_bytes(4))
+            else:
+                assert (await handshake(client, mechanism)).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            assert await client.closed()
+
+    run(steps())
+
+
 def test_session_that_expired_ends_with_the_next_request(run: Run, serving: Serving) -> None:
     log = AuthenticationLog("SASL")
 
