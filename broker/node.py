@@ -209,7 +209,7 @@ class Node:
             dispatch = self.monitor.timed(dispatch)
         security = shared.security
         self._dispatchers[name] = dispatch
-        dispatch, first_request_bytes = security.authenticated(name, dispatch, shared.loop)
+        dispatch, first_request_bytes = security.behind_sasl(name, dispatch, shared.loop)
         port = await self.shared.server.bind(
             name, listener.host, listener.port, dispatch, security.tls_of(name), first_request_bytes
         )

@@ -47,7 +47,7 @@ class AuditLog:
         self._lines = 0
         self._omitted = 0
 
-    def refused(self, refusal: Refusal, resources: int = 1) -> None:
+    def add(self, refusal: Refusal, resources: int = 1) -> None:
         """Record that a client was refused an operation on `resources`, of which one is named."""
         now_s = self._now_s()
         if now_s - self._interval_began_s >= _INTERVAL_S:

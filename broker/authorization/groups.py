@@ -57,7 +57,7 @@ def guard_coordinator(
     if context.api_version < _KEYS_FROM_VERSION:
         authorizer.require(context, _DESCRIBE, resource_type, request.key)
         return handle(broker, context, request)
-    refused = authorizer.refused(context, _DESCRIBE, resource_type, request.coordinator_keys)
+    refused = authorizer.unauthorized(context, _DESCRIBE, resource_type, request.coordinator_keys)
     if not refused:
         return handle(broker, context, request)
     error = authorization_error(resource_type)
@@ -90,7 +90,7 @@ def guard_offsets(
     """Return the offsets of the authorized groups and topics."""
     if context.api_version < _GROUPS_FROM_VERSION:
         return _guard_offsets_of_one(authorizer, handle, broker, context, request)
-    refused = authorizer.refused(context, _DESCRIBE, _GROUP, (group.group_id for group in request.groups))
+    refused = authorizer.unauthorized(context, _DESCRIBE, _GROUP, (group.group_id for group in request.groups))
     wanted: list[_GroupRequest] = []
     refused_topics: list[list[_GroupRequest.Topic]] = []
     for group in request.groups:
@@ -177,7 +177,7 @@ def _split(
     if topics is None:
         return [], []
     names = [authorizer.topic_name(topic) for topic in topics]
-    refused = authorizer.refused(context, operation, _TOPIC, (name for name in names if name is not None))
+    refused = authorizer.unauthorized(context, operation, _TOPIC, (name for name in names if name is not None))
     pairs = list(zip(names, topics, strict=True))
     return [topic for name, topic in pairs if name not in refused], [topic for name, topic in pairs if name in refused]
 

@@ -91,7 +91,7 @@ def guard_each(
     field, _, attribute = requirement.names.partition(".")
     entries = getattr(request, field)
     names = [authorizer.topic_name(entry, attribute) if attribute else entry for entry in entries]
-    refused = authorizer.refused(
+    refused = authorizer.unauthorized(
         context, requirement.operation, requirement.resource_type, (name for name in names if name is not None)
     )
     if not refused:

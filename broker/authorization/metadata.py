@@ -50,7 +50,7 @@ def guard(
     if request.topics is None or (context.api_version < _EMPTY_IS_NONE_FROM_VERSION and not request.topics):
         return complete(handle(broker, context, wanted), partial(finish, [], is_all=True))
     names = [authorizer.topic_name(topic) for topic in request.topics]
-    refused = authorizer.refused(context, _DESCRIBE, _TOPIC, (name for name in names if name is not None))
+    refused = authorizer.unauthorized(context, _DESCRIBE, _TOPIC, (name for name in names if name is not None))
     uncreatable = _uncreatable(authorizer, broker, context, request, refused)
     wanted.topics, rows = [], []
     for name, topic in zip(names, request.topics, strict=True):
@@ -83,7 +83,7 @@ def _uncreatable(
     }.difference(refused)
     if not missing or authorizer.may_on_cluster(context, _CREATE):
         return set()
-    return authorizer.refused(context, _CREATE, _TOPIC, missing)
+    return authorizer.unauthorized(context, _CREATE, _TOPIC, missing)
 
 
 def _refused(topic: MetadataRequest.Topic, *, is_internal: bool = False) -> _Row:
@@ -144,7 +144,7 @@ def guard_partitions(
     named = {topic.name for topic in request.topics if topic.name >= first}
     rows: list[DescribeTopicPartitionsResponse.Topic] = []
     if request.topics:
-        refused = authorizer.refused(context, _DESCRIBE, _TOPIC, named)
+        refused = authorizer.unauthorized(context, _DESCRIBE, _TOPIC, named)
         rows = [_unauthorized(name) for name in sorted(refused)]
     else:
         describable = authorizer.decisions(context, _DESCRIBE, _TOPIC)

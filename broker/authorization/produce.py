@@ -46,7 +46,9 @@ def _guard_unanswered(
     request: ProduceRequest,
 ) -> Any:
     names = [authorizer.topic_name(topic) for topic in request.topic_data]
-    refused = authorizer.refused(context, _WRITE, AclResourceType.TOPIC, (name for name in names if name is not None))
+    refused = authorizer.unauthorized(
+        context, _WRITE, AclResourceType.TOPIC, (name for name in names if name is not None)
+    )
     if not refused:
         return handle(broker, context, request)
 

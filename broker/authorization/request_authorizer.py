@@ -119,9 +119,9 @@ class RequestAuthorizer:
             if self.decisions(context, operation, resource_type)[name]:
                 return True
         except KafkaError:  # nodes that are not super users of each other never load the entries
-            self._refused(context, operation, resource_type, name)
+            self._log_refusal(context, operation, resource_type, name)
             raise
-        self._refused(context, operation, resource_type, name)
+        self._log_refusal(context, operation, resource_type, name)
         return False
 
     def require(
@@ -140,14 +140,14 @@ class RequestAuthorizer:
                 )
             raise authorization_error(resource_type)
 
-    def refused(
+    def unauthorized(
         self, context: RequestContext, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]
     ) -> set[str]:
         """Return those of `names` on which the client may not do an operation; one refusal is logged for all."""
         decisions = self.decisions(context, operation, resource_type)
         found = {name for name in names if not decisions[name]}
         if found:
-            self._refused(context, operation, resource_type, min(found), len(found))
+            self._log_refusal(context, operation, resource_type, min(found), len(found))
         return found
 
     def operations(self, client: Client, resource_type: AclResourceType, name: str) -> int:
@@ -167,7 +167,7 @@ class RequestAuthorizer:
             context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner
         )
 
-    def _refused(
+    def _log_refusal(
         self,
         context: RequestContext,
         operation: AclOperation,
@@ -179,7 +179,7 @@ class RequestAuthorizer:
         refusal = Refusal(
             context.principal, context.client_host, operation, resource_type, name, context.api_key, context.client_id
         )
-        self._audit_log.refused(refusal, resources)
+        self._audit_log.add(refusal, resources)
 
 
 def authorization_error(resource_type: AclResourceType) -> KafkaError:

@@ -46,7 +46,7 @@ def guard_creation(
     refused: set[str] = set()
     if not authorizer.may_on_cluster(context, AclOperation.CREATE):
         names = {name for name, count in times.items() if count == 1 and name != CLUSTER_METADATA}
-        refused = authorizer.refused(context, AclOperation.CREATE, _TOPIC, names)
+        refused = authorizer.unauthorized(context, AclOperation.CREATE, _TOPIC, names)
     rows = [
         CreateTopicsResponse.Topic(
             name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="Authorization failed."

@@ -71,7 +71,7 @@ def guard_partitions(
         return handle(broker, context, request)
     authorizer.require(context, _WRITE, _ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics
-    refused = authorizer.refused(
+    refused = authorizer.unauthorized(
         context, _WRITE, _TOPIC, (topic.name for topic in topics if topic.name not in INTERNAL_TOPICS)
     )
     if not refused:

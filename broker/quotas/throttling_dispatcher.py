@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from broker.dispatch import encode_response
 from broker.network.connection_protocol import DeferredResponse
@@ -39,22 +39,15 @@ from protocol.primitives import Part, part_size, read_parts
 if TYPE_CHECKING:
     import asyncio
 
-    from broker.authorization.request_authorizer import RequestAuthorizer
+    from broker.authorization.request_authorizer import MetadataHolder, RequestAuthorizer
     from broker.network.connection import Connection
     from broker.network.connection_protocol import Dispatch, Response
     from broker.quotas.quota_manager import QuotaManager
-    from controller.image import MetadataImage
 
 _FIELD = "throttle_time_ms"
 _INT32 = Struct(">i")
 _SIZE_BYTES = 4
 _REPLICA_STATE_FROM_VERSION = 15
-
-
-class _Metadata(Protocol):
-    @property
-    def image(self) -> MetadataImage:
-        """Return the metadata that is committed and applied."""
 
 
 class ThrottlingDispatcher:
@@ -64,7 +57,7 @@ class ThrottlingDispatcher:
         self,
         dispatch: Dispatch,
         quotas: QuotaManager,
-        metadata: _Metadata,
+        metadata: MetadataHolder,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
         authorizer: RequestAuthorizer | None = None,

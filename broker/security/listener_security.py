@@ -164,7 +164,7 @@ class ListenerSecurity:
         """Return the context for a connection to that listener of another node; None if it is not encrypted."""
         return self._of_nodes.get(listener)
 
-    def authenticated(
+    def behind_sasl(
         self, listener: str, dispatch: Dispatch, loop: asyncio.AbstractEventLoop
     ) -> tuple[Dispatch, int | None]:
         """Return the dispatcher of a listener, behind SASL if clients have to authenticate, and their first limit.

@@ -28,7 +28,6 @@ from tests.typed import present
 RUN_ELSEWHERE = {
     "make run": "test_makefile.py::test_one_command_in_a_fresh_clone_starts_a_broker",
     "make test": "test_makefile.py::test_a_target_runs",
-    "make conformance": "../clients/conformance/test_secured.py::test_tests_that_pass_without_security_pass_with_it",
     "make demo": "test_makefile.py::test_a_target_runs",
     "pip install .": "test_wheel.py::test_modules_of_the_user_do_not_affect_the_broker",
     "docker compose up": "test_compose.py::test_brokers_with_these_commands_serve_on_both_listeners",

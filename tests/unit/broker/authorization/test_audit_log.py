@@ -34,7 +34,7 @@ def audit(caplog: pytest.LogCaptureFixture) -> Audit:
 
 
 def test_a_line_has_principal_host_operation_resource_api_and_client(audit: Audit) -> None:
-    audit.log.refused(REFUSAL)
+    audit.log.add(REFUSAL)
     assert audit.lines() == [
         'Refused: principal="User:a" host="10.0.0.1" operation=WRITE resource=TOPIC:"orders" api=Produce '
         'client="producer-1"'
@@ -42,18 +42,18 @@ def test_a_line_has_principal_host_operation_resource_api_and_client(audit: Audi
 
 
 def test_refusals_of_the_same_kind_share_a_line_within_ten_seconds(audit: Audit) -> None:
-    audit.log.refused(REFUSAL)
+    audit.log.add(REFUSAL)
     for number in range(1999):
-        audit.log.refused(REFUSAL._replace(name=f"t{number}", client_id=str(number)))
+        audit.log.add(REFUSAL._replace(name=f"t{number}", client_id=str(number)))
     assert len(audit.lines()) == 1
     audit.now_s += 10
-    audit.log.refused(REFUSAL)
+    audit.log.add(REFUSAL)
     [line] = audit.lines()
     assert line.endswith('client="producer-1" and 1,999 more refusals of this kind')
 
 
 def test_refusals_of_several_resources_are_one_line_with_their_number(audit: Audit) -> None:
-    audit.log.refused(REFUSAL, 3)
+    audit.log.add(REFUSAL, 3)
     [line] = audit.lines()
     assert line.endswith(" and 2 more refusals of this kind")
 
@@ -69,17 +69,17 @@ def test_refusals_of_several_resources_are_one_line_with_their_number(audit: Aud
     ],
 )
 def test_refusals_that_differ_have_lines_of_their_own(audit: Audit, field: str, value: object) -> None:
-    audit.log.refused(REFUSAL)
-    audit.log.refused(Refusal(**REFUSAL._asdict() | {field: value}))
+    audit.log.add(REFUSAL)
+    audit.log.add(Refusal(**REFUSAL._asdict() | {field: value}))
     assert len(audit.lines()) == 2
 
 
 def test_lines_are_limited_whatever_clients_are_named(audit: Audit) -> None:
     for number in range(5000):
-        audit.log.refused(REFUSAL._replace(principal=f"User:{number}"))
+        audit.log.add(REFUSAL._replace(principal=f"User:{number}"))
     assert len(audit.lines()) == 50
     audit.now_s += 10
-    audit.log.refused(REFUSAL)
+    audit.log.add(REFUSAL)
     summary, line = audit.lines()
     assert summary == "4950 more refused authorizations are not listed"
     assert 'principal="User:a"' in line
@@ -87,7 +87,7 @@ def test_lines_are_limited_whatever_clients_are_named(audit: Audit) -> None:
 
 def test_text_of_clients_is_quoted_escaped_and_cut(audit: Audit) -> None:
     forged = 'x" host="1.2.3.4\nRefused: principal="User:b\u2028\x1b[31m'
-    audit.log.refused(REFUSAL._replace(name=forged, client_id=None, principal="User:" + "y" * 100_000))
+    audit.log.add(REFUSAL._replace(name=forged, client_id=None, principal="User:" + "y" * 100_000))
     [line] = audit.lines()
     assert r'resource=TOPIC:"x\" host=\"1.2.3.4\nRefused: principal=\"User:b\u2028\u001b[31m" ' in line
     assert line.isprintable()

@@ -69,7 +69,7 @@ def test_only_refusals_of_what_was_asked_for_are_counted_and_logged(rig: Rig, ca
     rig.authorizer.may_on_any(ALICE, READ, TOPIC)
     rig.authorizer.operations(ALICE, TOPIC, "t")
     assert (rig.authorizer.refusals, caplog.messages) == (0, [])
-    assert rig.authorizer.refused(ALICE, READ, TOPIC, ["b", "a", "b"]) == {"a", "b"}
+    assert rig.authorizer.unauthorized(ALICE, READ, TOPIC, ["b", "a", "b"]) == {"a", "b"}
     with pytest.raises(KafkaError, match="Cluster authorization failed: the request needs DESCRIBE permission"):
         rig.authorizer.require(ALICE, DESCRIBE)
     assert rig.authorizer.refusals == 3

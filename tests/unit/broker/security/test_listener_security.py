@@ -451,7 +451,7 @@ def test_clients_authenticate_before_the_dispatcher_within_their_first_limit() -
     async def check() -> None:
         loop = asyncio.get_running_loop()
         for name in ("PLAINTEXT", "CONTROLLER", "SASL_PLAINTEXT"):
-            dispatch, max_bytes = security.authenticated(name, first, loop)
+            dispatch, max_bytes = security.behind_sasl(name, first, loop)
             assert (dispatch is first, max_bytes) == (
                 (True, None) if name == "PLAINTEXT" else (False, 12345 if name == "SASL_PLAINTEXT" else 524_288)
             )
