@@ -156,6 +156,7 @@ class Node:
             with refuse_if_full(shared.metadata_directory):
                 await self.broker.start()
         self._tasks.begin()
+        shared.security.is_serving = True
         await shared.server.start()
         if self.broker is not None:
             await self.broker.until_active()

@@ -38,7 +38,7 @@ from broker.network.listeners import (
 )
 from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
 from controller.configs.conflicts import check_conflicts
-from controller.configs.definition import ConfigConflictError
+from controller.configs.definition import ConfigConflictError, ConfigType
 from controller.configs.listener_names import is_listener_setting, without_listener
 from storage.properties import PropertiesError, parse_properties
 
@@ -66,6 +66,8 @@ class Option(NamedTuple):
 
     text: str
     origin: str
+    reference: str = ""
+    """The text as it was written, if it has references to secrets: messages show that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,12 @@ def _exists(name: str) -> bool:
     return without_listener(name) in BROKER_CONFIGS or name.startswith(f"{PROVIDERS}.")
 
 
+def is_password(name: str) -> bool:
+    """Return whether a setting, also of one listener, is a secret."""
+    definition = BROKER_CONFIGS.get(without_listener(name))
+    return definition is not None and definition.type is ConfigType.PASSWORD
+
+
 def _is_written(options: Mapping[str, Option], name: str) -> bool:
     """Return whether the user set `name`; the program sets some options to its own defaults."""
     return name in options and options[name].origin != DEFAULT_ORIGIN
@@ -284,6 +292,8 @@ def _is_written(options: Mapping[str, Option], name: str) -> bool:
 
 def _error(options: Mapping[str, Option], name: str, problem: str) -> SettingsError:
     option = options.get(name)
+    if option is not None and option.reference:
+        problem = problem.replace(option.text, option.reference)
     return SettingsError(f"{option.origin if option else DEFAULT_ORIGIN}: {problem}")
 
 

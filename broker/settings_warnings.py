@@ -11,7 +11,7 @@ import re
 
 from broker.network.listeners import PLAINTEXT, ListenerAddress, is_loopback, split_host_port, uses_sasl, uses_tls
 from broker.security.listener_security import METRICS
-from broker.settings import METRICS_PROTOCOL, Settings
+from broker.settings import METRICS_PROTOCOL, PROVIDERS, Settings, is_password
 from controller.acls.acl import ANONYMOUS
 from controller.acls.authorizer import parse_super_users
 from controller.configs import BROKER_CONFIGS
@@ -47,6 +47,9 @@ def warn_of_settings(settings: Settings) -> None:
     for name, effect in POLICY_CLASSES.items():
         if settings[name]:
             _log.warning("%s=%s is a Java class, which cannot be loaded: %s", name, settings[name], effect)
+    if PROVIDERS not in settings.explicit:
+        for name in sorted(name for name, text in settings.explicit.items() if is_password(name) and "${" in text):
+            _log.warning("%s has ${...}, which is taken as it is, because %s is not set", name, PROVIDERS)
     _warn_of_super_users(settings)
     _warn_of_open_listeners(settings)
     _warn_of_open_metrics(settings)
@@ -83,7 +86,7 @@ def _warn_of_listener_settings(settings: Settings) -> None:
             )
         elif name == f"{listener_prefix(listener)}{_JAAS}":
             _log.warning("%s: without effect; write it as %sMECHANISM.%s", name, listener_prefix(listener), _JAAS)
-    if _JAAS in settings.explicit:
+    if settings.explicit.get(_JAAS):
         _log.warning("%s: without effect; write it as listener.name.LISTENER.MECHANISM.%s", _JAAS, _JAAS)
 
 

@@ -1,7 +1,7 @@
 """Which of Java's server callback handlers `sasl.server.callback.handler.class` may name.
 
-A handler checks the credentials of one mechanism. Java classes cannot be loaded, so another one than those whose work
-the broker does itself is refused: without it, other clients could log in than the user wants. Kafka:
+A handler checks the credentials of one mechanism. Kafka's own are accepted, because the broker does their work itself.
+Any other class is refused: the broker cannot load it, and would accept other clients than the user intends. Kafka:
 `SaslChannelBuilder.createServerCallbackHandlers`.
 """
 

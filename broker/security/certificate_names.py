@@ -1,8 +1,8 @@
 """Names in the certificate of a listener, which stay the same when it is replaced while the broker runs.
 
 Kafka: `SslFactory.CertificateEntries`. Other nodes and ACLs know a broker by its distinguished name, clients by the
-alternative names: a new certificate must have the same of the first, and all of the second. `ssl.allow.dn.changes` and
-`ssl.allow.san.changes` of the start allow others.
+alternative names: a new certificate must have the distinguished name of the old one, and all of its alternative names.
+`ssl.allow.dn.changes` and `ssl.allow.san.changes` of the start allow others.
 """
 
 from __future__ import annotations

@@ -92,6 +92,8 @@ class ListenerSecurity:
         self._sasl_options: dict[str, SaslOptions] = {}
         self._sasl_dispatchers: dict[str, SaslDispatcher] = {}
         self.authentications: dict[str, AuthenticationLog] = {}  # by listener with SASL
+        self.is_serving = False
+        """Whether clients know the names in the certificates: what is read before, by stored alterations, may differ."""
 
     def load(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates, as `check`, and use them; warn of what clients may refuse."""
@@ -276,7 +278,8 @@ class ListenerSecurity:
             of_clients = {listener: self._new_listener_tls(listener) for listener in self._of_clients}
             of_nodes = {listener: self._new_client_context(listener, None) for listener in self._of_nodes}
             names = self._certificate_names()
-            self._check_names(names)
+            if self.is_serving:
+                self._check_names(names)
             ends = self._ends_of_nodes(of_clients)
         except SecurityError as error:
             _log.error("New certificates or ssl settings are invalid; the old ones stay in use: %s", error)

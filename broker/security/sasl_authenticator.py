@@ -201,7 +201,6 @@ class SaslAuthenticator:
             )
         self._mechanism = None
         self.takes_bare_tokens = False
-        self.state = State.COMPLETE
         limit_ms = self._options.max_reauthentication_ms(self._name)
         lifetimes_ms = [limit_ms] if limit_ms > 0 else []
         if mechanism.credential_lifetime_ms is not None:
@@ -210,6 +209,7 @@ class SaslAuthenticator:
         self._connection.authenticated(
             principal, by_token=mechanism.token_authenticated, session_ends=bool(lifetimes_ms)
         )
+        self.state = State.COMPLETE
         return answer, min(lifetimes_ms, default=0)
 
 

@@ -48,7 +48,7 @@ class SaslDispatcher:
     ) -> None:
         """`dispatch` handles the requests of authenticated clients, and ApiVersions before."""
         self._log = log
-        self._dispatch = self._before = dispatch
+        self._dispatch = self._dispatch_before_login = dispatch
         self._options = options
         self._loop = loop
         self._failure_delay_s = failure_delay_s
@@ -127,7 +127,7 @@ class SaslDispatcher:
         except SaslError as error:
             raise Disconnect(str(error)) from None
         if key is ApiKey.API_VERSIONS:
-            answered = self._before(frame, connection)
+            answered = self._dispatch_before_login(frame, connection)
             if version in APIS[key].versions and isinstance(answered, list) and not _error_code_in(answered):
                 authenticator.versions_sent()
             return answered

@@ -84,8 +84,8 @@ def check_own_certificate(server: ssl.SSLContext, value: Lookup, disk: Disk) -> 
         return
     if isinstance(failure, ssl.SSLCertVerificationError):
         is_too_early = failure.verify_code == _NOT_YET_VALID
-        remedy = "is the clock right?" if is_too_early else "Does ssl.truststore have its authority?"
-        found = f"{failure.verify_message}; other nodes would refuse it too. {remedy.capitalize()}"
+        remedy = "Is the clock right?" if is_too_early else "Does ssl.truststore have its authority?"
+        found = f"{failure.verify_message}; other nodes would refuse it too. {remedy}"
     else:
         found = f"{failure.reason or failure}; the other nodes could not connect to this one, nor it to them"
     keys = key_store(value, disk)
@@ -97,7 +97,7 @@ def check_beside(old: NodeEnds | None, new: NodeEnds | None) -> None:
     if old is None or new is None:
         return
     failure = _failure(old.client, new.server) or _failure(new.client, old.server)
-    if failure is None:
+    if failure is None or _failure(old.client, old.server) is not None:  # as with a certificate that has expired
         return
     found = failure.verify_message if isinstance(failure, ssl.SSLCertVerificationError) else failure.reason or failure
     raise SecurityError(

@@ -7,7 +7,8 @@
 The providers are Kafka's own three: `${NAME:FILE:KEY}` is a value of a properties file, `${NAME:DIRECTORY:FILE}` a
 file's whole content, `${NAME:VARIABLE}` an environment variable. Only settings of the start are resolved, never those
 that a client alters (CVE-2024-31141). Where Kafka would use a reference that it cannot resolve as the value, the start
-is refused: it could become a password that anyone can guess. Messages have no values.
+is refused: it could become a password that anyone can guess. So is a password with a reference to another provider.
+Messages have no values.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from posixpath import isabs, join, normpath
 
-from broker.settings import PROVIDERS, Option, SettingsError
+from broker.settings import PROVIDERS, Option, SettingsError, is_password
 from storage.disk import Disk
 from storage.properties import PropertiesError, parse_properties
 
@@ -52,14 +53,19 @@ def with_references_resolved(
 def _resolved(name: str, option: Option, providers: Mapping[str, Provider]) -> Option:
     def value(reference: re.Match[str]) -> str:
         provider, path, key = reference.groups("")
-        if provider not in providers:  # no reference: a pattern, or text that only looks like one
-            return reference.group()
+        if provider not in providers:
+            if is_password(name):
+                raise SettingsError(
+                    f"{option.origin}: {name} has the reference {reference.group()}, and {PROVIDERS} has no {provider}"
+                )
+            return reference.group()  # a pattern, or text that only looks like a reference
         try:
             return providers[provider](path, key)
         except _UnresolvedError as error:
             raise SettingsError(f"{option.origin}: {name} has the reference {reference.group()}: {error}") from None
 
-    return option._replace(text=_REFERENCE.sub(value, option.text))
+    text = _REFERENCE.sub(value, option.text)
+    return option if text == option.text else option._replace(text=text, reference=option.text)
 
 
 def _provider(name: str, options: Mapping[str, Option], disk: Disk, environment: Mapping[str, str]) -> Provider:

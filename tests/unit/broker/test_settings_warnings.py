@@ -190,6 +190,17 @@ def test_settings_of_listeners_and_mechanisms_that_do_not_exist_are_logged(
     assert not [message for message in caplog.messages if "INSIDE" in message]  # of other nodes
 
 
+def test_references_that_nothing_resolves_are_logged(warned: Callable[..., list[str]]) -> None:
+    assert warned(
+        ssl_key_password="${env:KEY}",
+        listener_name_plaintext_ssl_key_password="${env:KEY}",
+        ssl_principal_mapping_rules="RULE:^(.*)$/${env:1}/",
+    ) == [
+        f"{name} has ${{...}}, which is taken as it is, because config.providers is not set"
+        for name in ("listener.name.plaintext.ssl.key.password", "ssl.key.password")
+    ]
+
+
 def test_ignored_policies_are_logged_with_what_that_means(warned: Callable[..., list[str]]) -> None:
     assert warned(
         alter_config_policy_class_name="com.example.Configs",

@@ -89,11 +89,23 @@ def test_certificate_of_other_names_replaces_none_while_the_broker_runs_unless_t
         with pytest.raises(SecurityError, match=f"^listener SSL: ssl.keystore.location=.*o.pem: {why}"):
             security.check_replacement(altered)
 
+    security.is_serving = True
     certificates.issue("broker", *identities, common_name=common_name)
     os.utime(certificates.broker, (1, 1))
     asyncio.run(security.reload_if_changed())
     assert (tls.context is first) is (why is not None)
     assert ("the old ones stay in use" in caplog.text) is (why is not None)
+
+
+def test_start_uses_the_certificate_of_a_stored_alteration_whatever_its_names(certificates: Certificates) -> None:
+    """A certificate of other names is used by a restart, as the error says that refuses it before."""
+    security, _ = listener_security(listeners="SSL://:1", **certificates.broker_settings())
+    security.load(["SSL"])
+    tls = present(security.tls_of("SSL"))
+    first = tls.context
+    certificates.issue("broker", "127.0.0.1", common_name="other")
+    security.reload()
+    assert tls.context is not first
 
 
 def test_authority_of_nodes_is_not_replaced_at_once(certificates: Certificates, tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ def test_nodes_with_old_and_new_settings_can_connect_to_each_other(certificates:
             check_beside(ends(before), ends(after))
     without = {name: value for name, value in old.items() if "truststore" not in name}
     check_beside(ends(without), ends(new))
+    check_beside(ends(expired(certificates)), ends(old))  # nodes could not connect before either
 
 
 def test_a_node_without_a_version_in_common_with_itself_is_refused(certificates: Certificates) -> None:

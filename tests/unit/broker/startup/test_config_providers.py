@@ -45,6 +45,21 @@ def test_references_have_the_values_of_files_and_variables(tmp_path: Path) -> No
     assert settings.unknown == {}
 
 
+@pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.plaintext.plain.sasl.jaas.config"])
+def test_password_with_a_reference_to_another_provider_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=rf"line 6: {name} has the reference .*, and config.providers has no secretz"
+    ):
+        started(tmp_path, f"{name}=${{secretz:KEY}}\n")
+
+
+def test_secret_in_the_wrong_setting_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        started(tmp_path, "node.id=${env:KEY}\nlog.dirs=/a,/a${env:KEY}/..\n", KEY=SECRET)
+    assert SECRET not in str(refused.value)
+    assert "Invalid value ${env:KEY} for configuration node.id" in str(refused.value)
+
+
 def test_without_providers_a_reference_is_text(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("ssl.key.password=${env:HOME}\n")
     settings = _settings(parse(["--config", str(tmp_path / "server.properties")]), OsDisk(), {"HOME": "/root"})
