@@ -93,7 +93,7 @@ class ListenerSecurity:
         self._sasl_dispatchers: dict[str, SaslDispatcher] = {}
         self.authentications: dict[str, AuthenticationLog] = {}  # by listener with SASL
         self.is_serving = False
-        """Whether clients know the names in the certificates: what is read before, by stored alterations, may differ."""
+        """Whether clients know the names in the certificates. Alterations that are stored may change them before."""
 
     def load(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates, as `check`, and use them; warn of what clients may refuse."""
