@@ -379,8 +379,8 @@ MUTANTS = (
     Mutant(
         "A client announces a request of any size before it is authenticated",
         "broker/network/connection_protocol.py",
-        "            self._reader.limit(self._listener.first_request_bytes)\n",
-        "",
+        "FrameReader(server.scratch, listener.first_request_bytes, ",
+        "FrameReader(server.scratch, server.limits.max_request_bytes, ",
         f"{_SECURITY}/test_sasl_dispatcher.py",
         "test_first_limit_of_requests_is_that_of_the_listener_before_any_of_their_bytes",
         32,
