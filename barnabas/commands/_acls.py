@@ -213,7 +213,7 @@ def entries(options: argparse.Namespace) -> list[AclBinding]:
     return list(dict.fromkeys(acls))
 
 
-def without_effect(acl: AclBinding) -> str | None:
+def why_without_effect(acl: AclBinding) -> str | None:
     """Return why an entry has no effect, or not the one that its user may mean; None otherwise.
 
     Brokers accept such entries, here and in Apache Kafka.

@@ -14,7 +14,7 @@ from barnabas.commands._acls import (
     create_acls,
     describe_acls,
     entries,
-    without_effect,
+    why_without_effect,
 )
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import Report, WrongCall, complain
@@ -44,22 +44,21 @@ def run(options: argparse.Namespace) -> int:
     for host in (*options.allow_host, *options.deny_host):
         _check_host(host)
     acls = entries(options)
-    for warning in dict.fromkeys(filter(None, map(without_effect, acls))):
+    for warning in dict.fromkeys(filter(None, map(why_without_effect, acls))):
         complain(options.command, warning)
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
         check_cluster(client, "ALTER")
-        existing = set(describe_acls(client, ANY_ACL))
-        missing = [acl for acl in acls if acl not in existing]
-        created = create_acls(client, missing) if missing and not options.dry_run else [None] * len(missing)
-    problems = dict(zip(missing, created, strict=True))
-    for acl in acls:
-        if acl in existing:
-            report.done("exists already:", str(acl), **acl.row)
-        elif (problem := problems[acl]) is None:
-            report.done("would add" if options.dry_run else "added", str(acl), **acl.row)
-        else:
+        named = dict.fromkeys(ANY_ACL._replace(type=acl.type, name=acl.name, pattern=acl.pattern) for acl in acls)
+        existing = {acl for one in named for acl in describe_acls(client, one)}
+        # Those that exist are sent too: another client may have removed them since.
+        problems = [None] * len(acls) if options.dry_run else create_acls(client, acls)
+    did = "would add" if options.dry_run else "added"
+    for acl, problem in zip(acls, problems, strict=True):
+        if problem is not None:
             report.failed(str(acl), problem)
+        else:
+            report.done("exists already:" if acl in existing else did, str(acl), **acl.row)
     return report.end()
 
 

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from barnabas.commands._acls import ANY_ACL, AclBinding, delete_acls, describe_acls
+from barnabas.commands._admin import Admin
+from barnabas.commands.acl import add
 from tests.unit.barnabas.conftest import Command
 
 
@@ -70,6 +73,38 @@ def test_entries_that_exist_are_not_added_again(guarded: Command, topic: str) ->
         f"added ALLOW User:a WRITE on topic/{topic}",
     ]
     assert guarded(*entry, "read").lines == [f"exists already: ALLOW User:a READ on topic/{topic}"]
+
+
+def test_entry_that_another_client_removes_meanwhile_is_created(
+    guarded: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def described_and_removed(client: Admin, wanted: AclBinding) -> list[AclBinding]:
+        found = describe_acls(client, wanted)
+        assert delete_acls(client, found) == [[one] for one in found]
+        return found
+
+    entry = ("acl", "add", "--allow-principal", "User:a", "--topic", topic, "--operation", "read")
+    assert guarded(*entry).status == 0
+    monkeypatch.setattr(add, "describe_acls", described_and_removed)
+    assert guarded(*entry) == (0, f"exists already: ALLOW User:a READ on topic/{topic}\n", "")
+    assert len(guarded("acl", "list", "--topic", topic).lines) == 2
+
+
+def test_only_entries_of_the_named_resources_are_read(
+    guarded: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def described(client: Admin, wanted: AclBinding) -> list[AclBinding]:
+        read.append(wanted)
+        return describe_acls(client, wanted)
+
+    entry = ("acl", "add", "--allow-principal", "User:a", "--topic", topic)
+    assert guarded(*entry, "--operation", "read").status == 0
+    monkeypatch.setattr(add, "describe_acls", described)
+    added = guarded(*entry, "--consumer", "--group", topic, "--pattern", "prefixed").lines
+    assert [line.split()[0] for line in added] == ["added"] * 3
+    assert read == [ANY_ACL._replace(type=kind, name=topic, pattern="prefixed") for kind in ("topic", "group")]
 
 
 @pytest.mark.parametrize(
