@@ -19,8 +19,8 @@ from barnabas.commands._settings import (
     PEM_ENDS,
     Setting,
     is_name,
-    is_pem_file,
     known_settings,
+    pem_file_error,
     spelled_name,
 )
 
@@ -57,7 +57,7 @@ def read_command_config(path: str, warn: Callable[[str], None]) -> CommandConfig
         raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
     values = _parse(text)
     if any(name.startswith(PEM_BEGINS) for name in values):
-        raise is_pem_file(path)
+        raise pem_file_error(path)
     if any(name.startswith(PEM_ENDS) for name in values):
         raise WrongCall(f"{path}: each line of PEM text but its last must end with a backslash")
     bootstrap_servers = values.pop("bootstrap.servers", None)

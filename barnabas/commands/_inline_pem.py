@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 TRUSTED, CHAIN, KEY = "ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key"
+# The patterns and `_in_lines` are those of broker/security/key_stores.py, which no command may import.
 _CERTIFICATE = re.compile(r"-----BEGIN (CERTIFICATE)-----(.+?)-----END \1-----", re.DOTALL)
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----(.+?)-----END \1-----", re.DOTALL)
 _PEM_WIDTH = 64

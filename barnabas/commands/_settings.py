@@ -83,7 +83,7 @@ def read_settings(path: str) -> list[Setting]:
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
     if any(line.startswith(PEM_BEGINS) for line in lines):
-        raise is_pem_file(path)
+        raise pem_file_error(path)
     known = known_settings()
     settings = []
     for number, line in enumerate(lines, 1):
@@ -107,7 +107,7 @@ def is_name(text: str) -> bool:
     return len(text) <= _MAX_NAME_CHARS and _NAME.fullmatch(text) is not None
 
 
-def is_pem_file(path: str) -> CommandError:
+def pem_file_error(path: str) -> CommandError:
     """Return the error for a file of certificates or keys in place of one with settings."""
     return WrongCall(f"{path} is a PEM file, not settings")
 

@@ -74,7 +74,7 @@ def alter_user(client: Admin, change: Any) -> str | None:
     return None
 
 
-def is_principal(user: str) -> str | None:
+def principal_warning(user: str) -> str | None:
     """Return a warning about the name of a user that looks like a principal, which brokers accept; else None."""
     name = user.removeprefix("User:")
     return f"the user {user} has the principal User:{user}; did you mean {name}?" if name not in ("", user) else None

@@ -21,7 +21,7 @@ from barnabas.commands._quotas import (
 )
 from barnabas.commands._rights import check_cluster
 from barnabas.commands._unserved import controller_awaited
-from barnabas.commands._users import is_principal
+from barnabas.commands._users import principal_warning
 
 EXAMPLES = """
   barnabas quota set --user alice producer_byte_rate=1048576 consumer_byte_rate=2097152
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     for name, value in changes.items():
         check_quota(name, of)
         check_value(name, value)
-    if warning := is_principal(options.user or ""):
+    if warning := principal_warning(options.user or ""):
         complain(options.command, warning)
     report = Report(options)
     with admin(options) as client, controller_awaited(options):

@@ -16,7 +16,7 @@ from barnabas.commands._users import (
     add_mechanism_option,
     alter_user,
     describe_users,
-    is_principal,
+    principal_warning,
     read_password,
 )
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Set the password for each mechanism; return 1 if one cannot be set."""
     if not options.user:
         raise WrongCall("the user's name is empty")
-    if warning := is_principal(options.user):
+    if warning := principal_warning(options.user):
         complain(options.command, warning)
     password = "" if options.dry_run else read_password(options.password_file, options.user)
     mechanisms = list(dict.fromkeys(options.mechanism)) or [_DEFAULT]

@@ -14,9 +14,10 @@ def test_each_api_with_requirements_is_listed() -> None:
 
 
 def test_a_row_names_operations_resources_and_alternatives() -> None:
-    assert "| WriteTxnMarkers | CLUSTER_ACTION on the cluster (or ALTER on the cluster) |\n" in table()
+    assert "| WriteTxnMarkers | CLUSTER_ACTION on the cluster (or ALTER on the cluster) | |\n" in table()
     assert (
-        "| Fetch | READ on topic, CLUSTER_ACTION on the cluster; on a controller: CLUSTER_ACTION on the cluster |\n"
+        "| Fetch | READ on topic, CLUSTER_ACTION on the cluster; on a controller: CLUSTER_ACTION on the cluster | |\n"
         in table()
     )
-    assert "| DescribeCluster | on a controller: ALTER on the cluster |\n" in table()
+    assert "| DescribeCluster | on a controller: ALTER on the cluster | |\n" in table()
+    assert "| CreateAcls | ALTER on the cluster | controller |\n" in table()
