@@ -81,6 +81,16 @@ class Both:
 
         return ErrorCode(self.same(ask)[0])
 
+    def wait_until_expired(self, user: str, token: str) -> None:
+        """Wait until both know that a token has expired: one that has not applied that would renew it."""
+        for one in self.sides:
+            deadline = time.monotonic() + APPLIED_S
+            token_id = one.tokens[token].token_id
+            while time.monotonic() < deadline:
+                found = one.users[user].call(DESCRIBE, 3, owners=None).tokens
+                if all(each.expiry_timestamp < time.time() * 1000 for each in found if each.token_id == token_id):
+                    break
+
     def described(self, user: str, version: int, owners: list[str] | None) -> tuple[int, Any]:
         """Return the error code and the tokens with names that a user is shown."""
         owner = DescribeDelegationTokenRequest.Owner
@@ -214,7 +224,7 @@ def test_changes(both: Both, version: int, key: ApiKey) -> None:
     both.change("alice", RENEW, version, token, -1)
     both.change("alice", RENEW, version, token, 0)
     both.change("alice", EXPIRE, version, token, 1)
-    time.sleep(0.1)
+    both.wait_until_expired("alice", token)
     for user in ("alice", "carol"):
         both.change(user, RENEW, version, token, 3_600_000)
         both.change(user, EXPIRE, version, token, 3_600_000)

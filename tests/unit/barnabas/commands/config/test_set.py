@@ -144,7 +144,6 @@ def test_internal_topic_stays_compacted_without_force(barnabas: Command, transac
 def test_setting_of_a_listener_is_altered_without_a_warning(barnabas: Command) -> None:
     for name, note in (
         ("listener.name.plaintext.max.connections", "- -> 77"),
-        ("listener.name.plaintext.scram-sha-256.connections.max.reauth.ms", "- -> 77"),
         ("listener.name.plaintext.ssl.key.password", "not shown, since it is sensitive"),
     ):
         shown = barnabas("config", "set", "broker/1", f"{name}=77", "--dry-run")
