@@ -10,7 +10,7 @@ import logging
 import re
 
 from broker.network.listeners import PLAINTEXT, ListenerAddress, is_loopback, split_host_port, uses_sasl, uses_tls
-from broker.security.listener_security import METRICS
+from broker.security.listener_security import JAAS, METRICS
 from broker.settings import METRICS_PROTOCOL, PROVIDERS, Settings, is_password
 from controller.acls.acl import ANONYMOUS
 from controller.acls.authorizer import parse_super_users
@@ -23,8 +23,6 @@ _AUTHORIZER_SETTINGS = {"super.users", "allow.everyone.if.no.acl.found"}
 _SECURITY_CONFIGS = {definition.name: definition for definition in SECURITY_CONFIGS}
 
 _NEXT_USER = re.compile(r",\s*User:")
-
-_JAAS = "sasl.jaas.config"
 
 _log = logging.getLogger("broker")
 
@@ -84,10 +82,10 @@ def _warn_of_listener_settings(settings: Settings) -> None:
             _log.warning(
                 "%s: without effect, because names of listeners and mechanisms are lower case in settings", name
             )
-        elif name == f"{listener_prefix(listener)}{_JAAS}":
-            _log.warning("%s: without effect; write it as %sMECHANISM.%s", name, listener_prefix(listener), _JAAS)
-    if settings.explicit.get(_JAAS):
-        _log.warning("%s: without effect; write it as listener.name.LISTENER.MECHANISM.%s", _JAAS, _JAAS)
+        elif name == f"{listener_prefix(listener)}{JAAS}":
+            _log.warning("%s: without effect; write it as %sMECHANISM.%s", name, listener_prefix(listener), JAAS)
+    if settings.explicit.get(JAAS):
+        _log.warning("%s: without effect; write it as listener.name.LISTENER.MECHANISM.%s", JAAS, JAAS)
 
 
 def _warn_of_super_users(settings: Settings) -> None:
@@ -122,9 +120,7 @@ def _warn_of_open_metrics(settings: Settings) -> None:
     address, encrypted = settings["barnabas.metrics.listener"], uses_tls(settings[METRICS_PROTOCOL])
     if not address or is_loopback(split_host_port(address)[0]):
         return
-    own = settings.explicit.get("listener.name.metrics.ssl.client.auth")
-    by_certificate = encrypted and (settings["ssl.client.auth"] if own is None else own) == "required"
-    if not (settings["barnabas.metrics.token"] or by_certificate):
+    if not (settings["barnabas.metrics.token"] or (encrypted and _requires_certificates(settings, METRICS))):
         _log.warning(
             "barnabas.metrics.listener=%s: other machines can read the metrics, with the names of topics and users, "
             "without authentication. Set barnabas.metrics.token and %s=SSL, or listen on 127.0.0.1",
@@ -143,9 +139,12 @@ def _warn_of_open_metrics(settings: Settings) -> None:
 def _authenticates(settings: Settings, listener: ListenerAddress) -> bool:
     if uses_sasl(listener.security_protocol):
         return True
-    own = settings.explicit.get(f"listener.name.{listener.listener.lower()}.ssl.client.auth")
-    client_auth = settings["ssl.client.auth"] if own is None else own
-    return uses_tls(listener.security_protocol) and client_auth == "required"
+    return uses_tls(listener.security_protocol) and _requires_certificates(settings, listener.listener)
+
+
+def _requires_certificates(settings: Settings, listener: str) -> bool:
+    own = settings.explicit.get(f"{listener_prefix(listener)}ssl.client.auth")
+    return (settings["ssl.client.auth"] if own is None else own) == "required"
 
 
 def _is_unsupported_security(name: str, value: str) -> bool:

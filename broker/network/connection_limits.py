@@ -35,6 +35,7 @@ class Limits(NamedTuple):
 def server_limits(settings: Settings, dynamic_config: DynamicConfig, max_descriptors: int) -> Limits:
     """Return the current limits; all connections together are at most `max_descriptors`."""
     queued_bytes = settings["queued.max.request.bytes"]
+    max_queued_bytes = queued_bytes if queued_bytes > 0 else UNLIMITED
     return Limits(
         ConnectionLimits(
             max_connections=dynamic_config["max.connections"],
@@ -48,10 +49,8 @@ def server_limits(settings: Settings, dynamic_config: DynamicConfig, max_descrip
         ),
         max_request_bytes=settings["socket.request.max.bytes"],
         max_idle_s=settings["connections.max.idle.ms"] / 1000,
-        max_queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
-        max_unauthenticated_bytes=(
-            min(queued_bytes, MAX_UNAUTHENTICATED_BYTES) if queued_bytes > 0 else MAX_UNAUTHENTICATED_BYTES
-        ),
+        max_queued_bytes=max_queued_bytes,
+        max_unauthenticated_bytes=min(max_queued_bytes, MAX_UNAUTHENTICATED_BYTES),
     )
 
 

@@ -9,7 +9,7 @@ to that listener of other nodes. They can be altered while the broker runs. Kafk
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from broker.security.listener_oauthbearer import ListenerOAuthBearer
 
 _REAUTHENTICATION = "connections.max.reauth.ms"
-GSSAPI = "GSSAPI"
+_DEFAULT = "GSSAPI"
 _USER = "user_"
 _BETWEEN_NODES = tuple(LOGIN_MODULES)
 SUPPORTED = (*_BETWEEN_NODES, OAUTHBEARER)
@@ -78,10 +78,7 @@ class ListenerSasl:
             raise SecurityError("sasl.enabled.mechanisms is empty")
         for mechanism in mechanisms:
             if mechanism not in SUPPORTED:
-                what = f"{mechanism}, the default," if mechanism == GSSAPI else mechanism
-                raise SecurityError(
-                    f"sasl.enabled.mechanisms: {what} is not supported; supported: {', '.join(SUPPORTED)}"
-                )
+                raise SecurityError(f"sasl.enabled.mechanisms: {_not_supported(mechanism, SUPPORTED)}")
             check_callback_handler(self._listener, mechanism, self._dynamic_config)
             if mechanism == PLAIN:
                 self._login_module(mechanism, 'user_NAME="PASSWORD"')
@@ -94,8 +91,7 @@ class ListenerSasl:
     def client_mechanism(self, mechanism: str) -> ClientMechanism:
         """Return the client's side for a connection to that listener; `SecurityError` if the settings are invalid."""
         if mechanism not in _BETWEEN_NODES:
-            what = f"{mechanism}, the default," if mechanism == GSSAPI else mechanism
-            raise SecurityError(f"{what} is not supported between nodes; supported: {', '.join(_BETWEEN_NODES)}")
+            raise SecurityError(_not_supported(mechanism, _BETWEEN_NODES, " between nodes"))
         options = self._login_module(mechanism, 'username="NAME" password="PASSWORD"').options
         for name in ("username", "password"):
             if not options.get(name):
@@ -184,3 +180,8 @@ class ListenerSasl:
             module = before[1]
         self._parsed[mechanism] = text, module
         return module
+
+
+def _not_supported(mechanism: str, supported: Sequence[str], where: str = "") -> str:
+    what = f"{mechanism}, the default," if mechanism == _DEFAULT else mechanism
+    return f"{what} is not supported{where}; supported: {', '.join(supported)}"

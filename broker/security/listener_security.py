@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
     from storage.disk import Disk
 
+JAAS = "sasl.jaas.config"
 _NONCE_BYTES = 24
-_JAAS = "sasl.jaas.config"
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 METRICS = "METRICS"
 """The listener that the address for metrics counts as: its settings begin with `listener.name.metrics.`."""
@@ -104,7 +104,7 @@ class ListenerSecurity:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
         if self._sasl:
-            self._dynamic_config.on_change([_JAAS], self._reload_logins)
+            self._dynamic_config.on_change([JAAS], self._reload_logins)
 
     def check(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates; `node_listeners` are those at which this node connects to others.
@@ -232,7 +232,7 @@ class ListenerSecurity:
 
     def _check_jaas(self) -> None:
         """Raise `SecurityError` if a login module cannot be read, whatever its listener."""
-        for name, text in self._dynamic_config.of_listeners(_JAAS).items():
+        for name, text in self._dynamic_config.of_listeners(JAAS).items():
             from controller.configs.definition import ConfigError
             from controller.configs.jaas import parse_jaas
 
@@ -332,7 +332,7 @@ class ListenerSecurity:
 
     def _certificate_names(self) -> dict[str, CertificateNames | None]:
         """Return the names in the certificates of all listeners with TLS."""
-        listeners = (*self._of_clients, *self._of_nodes)
+        listeners = dict.fromkeys((*self._of_clients, *self._of_nodes))
         if not listeners:
             return {}
         from broker.security.certificate_names import certificate_names

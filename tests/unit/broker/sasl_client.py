@@ -17,7 +17,7 @@ from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAut
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from protocol.primitives import Part
 from protocol.schema import Message
-from tests.unit.broker.conftest import Client, framed
+from tests.unit.broker.conftest import Client, Served, framed
 
 M = TypeVar("M", bound=Message)
 USERS = {"alice": "secret", "bob": "hunter2"}
@@ -70,3 +70,13 @@ async def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) 
 async def authenticate(client: Client, token: bytes = RIGHT, version: int = 2) -> SaslAuthenticateResponse:
     """Return the response to SaslAuthenticate."""
     return await call(client, SaslAuthenticateRequest(auth_bytes=token), version, SaslAuthenticateResponse)
+
+
+async def end_while_refused(served: Served, client: Client, log: AuthenticationLog) -> None:
+    """End the connection of a client with a wrong password while its refusal is delayed."""
+    client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
+    while not log.failed:  # noqa: ASYNC110 - the counter has no event
+        await asyncio.sleep(0)
+    [connection] = served.server.connections
+    connection.abort()
+    assert await client.closed()

@@ -22,11 +22,21 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.primitives import Part
 from tests.unit.broker.conftest import Run, Serving, framed
-from tests.unit.broker.sasl_client import RIGHT, USERS, WRONG, authenticate, body, call, handshake, principal, sasl
+from tests.unit.broker.sasl_client import (
+    RIGHT,
+    USERS,
+    WRONG,
+    authenticate,
+    body,
+    call,
+    end_while_refused,
+    handshake,
+    principal,
+    sasl,
+)
 
 SOFTWARE = ApiVersionsRequest(client_software_name="me", client_software_version="1")
 
@@ -407,12 +417,7 @@ def test_connection_may_end_while_a_refusal_is_delayed(run: Run, serving: Servin
         async with serving(sasl=sasl(failure_delay_s=0.01, log=log)) as served:
             client = await served.connect()
             await handshake(client)
-            client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
-            while not log.failed:  # noqa: ASYNC110 - the counter has no event
-                await asyncio.sleep(0)
-            [connection] = served.server.connections
-            connection.abort()
-            assert await client.closed()
+            await end_while_refused(served, client, log)
             ended = loop.create_future()
             loop.call_later(0.01, ended.set_result, None)  # after the refusal, which was scheduled before
             await ended

@@ -16,7 +16,17 @@ from broker.security.sasl_mechanisms import PlainServer
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.unit.broker.conftest import Run, Serving
-from tests.unit.broker.sasl_client import RIGHT, USERS, WRONG, authenticate, body, handshake, principal, sasl
+from tests.unit.broker.sasl_client import (
+    RIGHT,
+    USERS,
+    WRONG,
+    authenticate,
+    body,
+    end_while_refused,
+    handshake,
+    principal,
+    sasl,
+)
 
 
 class Hashed(PlainServer):
@@ -157,12 +167,7 @@ def test_connection_may_end_while_a_refusal_after_a_hash_is_delayed(run: Run, se
             client = await served.connect()
             await handshake(client)
             others = asyncio.all_tasks()
-            client.send(body(SaslAuthenticateRequest(auth_bytes=WRONG), 2))
-            while not log.failed:  # noqa: ASYNC110 - the counter has no event
-                await asyncio.sleep(0)
-            [connection] = served.server.connections
-            connection.abort()
-            assert await client.closed()
+            await end_while_refused(served, client, log)
             refusing = asyncio.all_tasks() - others
             assert len(refusing) == 1
             await asyncio.wait(refusing)
