@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from broker.monitoring.counters import Metrics
@@ -149,8 +149,12 @@ class SendQueue:
             if not sent_bytes:
                 full = sent_bytes is not None
                 chunks, sent_bytes = self._read_parts(self._queue, _SMALL_BYTES if full else _CHUNK_BYTES)
-                if chunks:
-                    write_all(self._transport, chunks)
+                if len(chunks) == 1:
+                    self._transport.write(chunks[0])
+                elif chunks:
+                    self._transport.writelines(chunks)
+                    # Makes `writelines` pause if it buffers; Python 3.12.0 forgets to (CVE-2024-12254).
+                    self._transport.set_write_buffer_limits(0)
             budget_bytes -= sent_bytes
             self._metrics.sent_bytes += sent_bytes
         if not self._queue:
@@ -245,13 +249,3 @@ class SendQueue:
         self._queue = None
         self._broken = self._paused = self.backed_up = True
         self._loop.call_soon(self._transport.abort)  # asyncio does not expect an abort within resume_writing
-
-
-def write_all(transport: asyncio.Transport, chunks: Sequence[bytes | bytearray | memoryview]) -> None:
-    """Write one or more chunks in one call, so that the transport pauses its protocol if it buffers them."""
-    if len(chunks) == 1:
-        transport.write(chunks[0])
-        return
-    transport.writelines(chunks)
-    # Makes `writelines` pause if it buffers; Python 3.12.0 forgets to (CVE-2024-12254).
-    transport.set_write_buffer_limits(0)

@@ -27,7 +27,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.network.send_queue import write_all
 from broker.runtime.log_output import quoted
 from broker.security.distinguished_name import DamagedCertificateError
 from broker.security.ssl_principal_mapper import NoMatchingRuleError
@@ -287,8 +286,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _send(self, encrypted: list[bytes]) -> None:
         """Hand encrypted bytes to the socket, in one call."""
-        if encrypted and not self._socket.is_closing():
-            write_all(self._socket, encrypted)
+        if not encrypted or self._socket.is_closing():
+            return
+        if len(encrypted) == 1:
+            self._socket.write(encrypted[0])
+            return
+        self._socket.writelines(encrypted)
+        # Makes `writelines` pause if it buffers; Python 3.12.0 forgets to (CVE-2024-12254).
+        self._socket.set_write_buffer_limits(0)
 
     def _timed_out(self) -> None:
         self._timeout = None
